@@ -1,0 +1,294 @@
+package slots
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm"
+
+	"terraloom/data/strictjson"
+	"terraloom/slots/gazetteer"
+)
+
+// Limits of one derived slot. A program that needs more is refused.
+const (
+	maxNodes     = 500         // nodes of an expression
+	maxNesting   = 2           // predicates inside predicates
+	maxMemory    = 100_000     // expr-lang memory units of one evaluation
+	maxResult    = 64 << 10    // bytes of a text result
+	maxList      = 10_000      // items of a list result
+	maxEvaluate  = time.Second // wall clock of one evaluation
+	maxSlots     = 5_000       // slots of a program
+	allowedFuncs = "len,upper,lower,trim,trimPrefix,trimSuffix,split,join,replace,repeat,hasPrefix,hasSuffix,indexOf,lastIndexOf,abs,ceil,floor,int,float,string,min,max,sum,mean,median,first,last,take,reverse,sort,uniq,concat,map,filter,all,any,none,one,count,find,findIndex,reduce"
+)
+
+// placeValue is what expressions see of a place.
+type placeValue struct {
+	Name      string    `expr:"name"`
+	Admin     string    `expr:"admin"`
+	Country   string    `expr:"country"`
+	Continent string    `expr:"continent"`
+	Sea       string    `expr:"sea"`
+	Near      string    `expr:"near"`
+	Kind      string    `expr:"kind"`
+	Lon       float64   `expr:"lon"`
+	Lat       float64   `expr:"lat"`
+	BBox      []float64 `expr:"bbox"` // west, south, east, north, degrees
+}
+
+func newPlaceValue(p gazetteer.Place) placeValue {
+	return placeValue{p.Name, p.Admin, p.Country, p.Continent, p.Sea, p.Near, string(p.Kind), p.Lon, p.Lat, []float64{p.West, p.South, p.East, p.North}}
+}
+
+// sample is a value of the Go type that slots of type t have in expressions.
+func (t Type) sample() any {
+	switch t {
+	case Place:
+		return placeValue{}
+	case BBox:
+		return []float64{}
+	case Date, TextType, Artifact:
+		return ""
+	case NumberType, Threshold:
+		return 0.0
+	case Observation:
+		return strictjson.Value{}
+	}
+	return 0 // period, file, count
+}
+
+// compileExpr type-checks one derived slot against the slots it may name.
+func compileExpr(src string, env map[string]any) (*vm.Program, error) {
+	options := []expr.Option{
+		expr.Env(env), expr.MaxNodes(maxNodes), expr.Timezone("UTC"), expr.DisableAllBuiltins(),
+	}
+	for _, name := range strings.Split(allowedFuncs, ",") {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	options = append(options, helpers...)
+	prog, err := expr.Compile(src, options...)
+	if err != nil {
+		return nil, err
+	}
+	deepest := 0
+	root := prog.Node()
+	ast.Walk(&root, visitFunc(func(n ast.Node) {
+		if p, ok := n.(*ast.PredicateNode); ok {
+			deepest = max(deepest, predicateDepth(p))
+		}
+	}))
+	if deepest > maxNesting {
+		return nil, fmt.Errorf("predicates are nested %d deep; at most %d", deepest, maxNesting)
+	}
+	return prog, nil
+}
+
+// names returns the identifiers an expression reads.
+func names(prog *vm.Program) []string {
+	var found []string
+	node := prog.Node()
+	ast.Walk(&node, visitFunc(func(n ast.Node) {
+		if id, ok := n.(*ast.IdentifierNode); ok {
+			found = append(found, id.Value)
+		}
+	}))
+	return found
+}
+
+type visitFunc func(ast.Node)
+
+func (f visitFunc) Visit(n *ast.Node) { f(*n) }
+
+// predicateDepth is 1 for a predicate without another inside.
+func predicateDepth(p *ast.PredicateNode) int {
+	deepest := 0
+	inner := p.Node
+	ast.Walk(&inner, visitFunc(func(m ast.Node) {
+		if q, ok := m.(*ast.PredicateNode); ok && q != p {
+			deepest = max(deepest, predicateDepth(q))
+		}
+	}))
+	return 1 + deepest
+}
+
+// helpers are the functions of the expression language beyond its builtins.
+// They are deterministic and free of input and output. Numbers come as any
+// because expr-lang hands int variables to float64 parameters unconverted.
+var helpers = []expr.Option{
+	// shift moves a date by whole years, then by days; 29 February has no counterpart in most years.
+	function("shift", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		if err != nil {
+			return nil, err
+		}
+		years, days := a[1].(int), a[2].(int)
+		moved := time.Date(t.Year()+years, t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
+		if moved.Day() != t.Day() {
+			return nil, fmt.Errorf("%s has no counterpart %d years away", a[0], years)
+		}
+		return moved.AddDate(0, 0, days).Format(time.DateOnly), nil
+	}, new(func(string, int, int) string)),
+	// addMonths moves a date by calendar months and stays inside the target month.
+	function("addMonths", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		if err != nil {
+			return nil, err
+		}
+		first := time.Date(t.Year(), t.Month()+time.Month(a[1].(int)), 1, 0, 0, 0, 0, time.UTC)
+		last := first.AddDate(0, 1, -1).Day()
+		return first.AddDate(0, 0, min(t.Day(), last)-1).Format(time.DateOnly), nil
+	}, new(func(string, int) string)),
+	function("addDays", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		return t.AddDate(0, 0, a[1].(int)).Format(time.DateOnly), err
+	}, new(func(string, int) string)),
+	function("daysBetween", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		if err != nil {
+			return nil, err
+		}
+		u, err := dateArg(a[1])
+		return int(u.Sub(t).Hours() / 24), err
+	}, new(func(string, string) int)),
+	function("year", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		return t.Year(), err
+	}, new(func(string) int)),
+	function("month", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		return int(t.Month()), err
+	}, new(func(string) int)),
+	function("dayOfYear", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		return t.YearDay(), err
+	}, new(func(string) int)),
+	function("formatDate", func(a []any) (any, error) {
+		t, err := dateArg(a[0])
+		if err != nil {
+			return nil, err
+		}
+		return FormatDate(t, a[1].(string))
+	}, new(func(string, string) string)),
+	function("title", func(a []any) (any, error) {
+		words := strings.Fields(a[0].(string))
+		for i, w := range words {
+			words[i] = strings.ToUpper(w[:1]) + w[1:]
+		}
+		return strings.Join(words, " "), nil
+	}, new(func(string) string)),
+	function("pad", func(a []any) (any, error) {
+		width := a[1].(int)
+		if width < 0 || width > 32 {
+			return nil, fmt.Errorf("pad: width %d is not between 0 and 32", width)
+		}
+		return fmt.Sprintf("%0*d", width, a[0].(int)), nil
+	}, new(func(int, int) string)),
+	function("round", func(a []any) (any, error) {
+		f, err := floatArg(a[0])
+		if err != nil {
+			return nil, err
+		}
+		d := a[1].(int)
+		if d < 0 || d > 15 {
+			return nil, fmt.Errorf("round: %d decimals is not between 0 and 15", d)
+		}
+		return roundTo(f, d), nil
+	}, new(func(any, int) float64)),
+	function("clamp", func(a []any) (any, error) {
+		f, err := floatArg(a[0])
+		if err != nil {
+			return nil, err
+		}
+		lo, err := floatArg(a[1])
+		if err != nil {
+			return nil, err
+		}
+		hi, err := floatArg(a[2])
+		return math.Max(lo, math.Min(hi, f)), err
+	}, new(func(any, any, any) float64)),
+	// bboxAround is the box of the given half width in kilometres around a point: west, south, east, north.
+	function("bboxAround", func(a []any) (any, error) {
+		var v [3]float64
+		for i := range v {
+			f, err := floatArg(a[i])
+			if err != nil {
+				return nil, err
+			}
+			v[i] = f
+		}
+		dLat := v[2] / 111.32
+		dLon := dLat / math.Max(0.01, math.Cos(v[1]*math.Pi/180))
+		return []float64{roundTo(v[0]-dLon, 4), roundTo(v[1]-dLat, 4), roundTo(v[0]+dLon, 4), roundTo(v[1]+dLat, 4)}, nil
+	}, new(func(any, any, any) []float64)),
+	// distanceKm is the great-circle distance between lon1, lat1 and lon2, lat2.
+	function("distanceKm", func(a []any) (any, error) {
+		var v [4]float64
+		for i := range v {
+			f, err := floatArg(a[i])
+			if err != nil {
+				return nil, err
+			}
+			v[i] = f * math.Pi / 180
+		}
+		s := math.Pow(math.Sin((v[3]-v[1])/2), 2) + math.Cos(v[1])*math.Cos(v[3])*math.Pow(math.Sin((v[2]-v[0])/2), 2)
+		return 2 * 6371.0088 * math.Asin(math.Sqrt(s)), nil
+	}, new(func(any, any, any, any) float64)),
+	// vary maps every number v of an observation to v·scale + offset and keeps its decimals.
+	function("vary", func(a []any) (any, error) {
+		scale, err := floatArg(a[1])
+		if err != nil {
+			return nil, err
+		}
+		offset, err := floatArg(a[2])
+		if err != nil {
+			return nil, err
+		}
+		v, ok := a[0].(strictjson.Value)
+		if !ok {
+			return nil, fmt.Errorf("vary: the first argument is an observation, as was(pointer) returns it")
+		}
+		return vary(v, scale, offset), nil
+	}, new(func(any, any, any) strictjson.Value)),
+	// num reads a number out of an observation.
+	function("num", func(a []any) (any, error) { return floatArg(a[0]) }, new(func(any) float64)),
+}
+
+func function(name string, f func([]any) (any, error), signature any) expr.Option {
+	return expr.Function(name, func(args ...any) (any, error) {
+		v, err := f(args)
+		if err != nil {
+			return nil, err
+		}
+		return v, nil
+	}, signature)
+}
+
+func dateArg(a any) (time.Time, error) {
+	t, err := time.Parse(time.DateOnly, a.(string))
+	if err != nil {
+		return t, fmt.Errorf("%q is not a date written YYYY-MM-DD", a)
+	}
+	return t, nil
+}
+
+func floatArg(a any) (float64, error) {
+	switch x := a.(type) {
+	case float64:
+		return x, nil
+	case int:
+		return float64(x), nil
+	case strictjson.Value:
+		if f, ok := x.Float(); ok {
+			return f, nil
+		}
+		if f, _, ok := textNumber(x.Text()); ok && x.Kind() == strictjson.String {
+			return f, nil
+		}
+		return 0, fmt.Errorf("%s is not a number", clip(x.JSON(), 40))
+	}
+	return 0, fmt.Errorf("%v is not a number", a)
+}
