@@ -214,12 +214,8 @@ func (d *decoder) kind(o strictjson.Value, at, key string, want strictjson.Kind)
 }
 
 func describe(v strictjson.Value) string {
-	s := v.JSON()
-	if len(s) > 40 {
-		s = s[:40] + "…"
+	if v.IsAbsent() {
+		return "nothing"
 	}
-	if s == "" {
-		return v.Kind().String()
-	}
-	return fmt.Sprintf("%s %s", v.Kind(), s)
+	return fmt.Sprintf("%s %s", v.Kind(), clipText(v.JSON(), 40))
 }

@@ -26,9 +26,10 @@ type Tools interface {
 // Compiled is a program bound to its seed: it composes instances. It is safe
 // for concurrent use.
 type Compiled struct {
-	Program  *Program
-	Seed     *data.Trajectory
-	Analysis *Analysis
+	Program     *Program
+	ProgramHash string
+	Seed        *data.Trajectory
+	Analysis    *Analysis
 
 	draws    []draw         // root slots, in program order
 	derived  []derivedSlot  // in evaluation order
@@ -51,8 +52,8 @@ type stepPlan struct {
 	arguments   node
 	observation node
 	thought     node
-	pure        bool              // recompute the observation
-	remap       map[string]string // pure: pointer into the seed's observation → pointer into the tool's own
+	computed    bool              // the observation is the tool's own
+	remap       map[string]string // computed: pointer into the seed's observation → pointer into the tool's own
 	uses        []data.Use
 }
 
@@ -73,7 +74,7 @@ func Compile(p *Program, seed *data.Trajectory, tools Tools) (*Compiled, error) 
 	if len(p.Slots) > maxSlots {
 		return fail("%d slots; at most %d", len(p.Slots), maxSlots)
 	}
-	c := &Compiled{Program: p, Seed: seed, Analysis: Analyze(seed), slotAt: map[string]int{}}
+	c := &Compiled{Program: p, ProgramHash: p.Hash(), Seed: seed, Analysis: Analyze(seed), slotAt: map[string]int{}}
 	if err := c.compileSlots(); err != nil {
 		return nil, err
 	}
@@ -220,7 +221,7 @@ func (c *Compiled) compileNodes(tools Tools) error {
 		}
 		if tools.Computes(st.Tool) {
 			if out, err := tools.Call(st.Tool, st.Arguments); err == nil {
-				plan.pure = true
+				plan.computed = true
 				plan.remap = remap(st.Observation, out)
 			}
 		}

@@ -147,7 +147,7 @@ func (d *discovery) samples() {
 			}
 		}
 	}
-	d.add(Slot{Name: "sample", Type: File, Role: Root, Group: "sample", Seed: num(own), Source: &Source{Range: &RangeSource{Min: 1000, Max: 9499, Step: 1}}})
+	d.add(Slot{Name: "sample", Type: File, Role: Root, Group: "sample", Seed: num(own), Source: &Source{Range: &RangeSource{Min: 3000, Max: 9499, Step: 1}}})
 	for _, n := range sortedKeys(count) {
 		if n != own {
 			d.add(Slot{Name: "sample" + n, Type: File, Role: Derived, Group: "sample", Expr: fmt.Sprintf("sample + %d", num(n)-num(own))})

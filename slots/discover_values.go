@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -367,6 +368,7 @@ func (d *discovery) answer() {
 			d.note("the answer is left out: nothing observed gives its %s", lit)
 			d.p.Answer = AnswerNone
 			delete(d.spans, at)
+			d.p.Slots = slices.DeleteFunc(d.p.Slots, func(s Slot) bool { return s.Group == "answer" })
 			return
 		}
 		d.p.Answer = AnswerDerived

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"terraloom/data/strictjson"
 	"terraloom/slots/gazetteer"
 )
 
@@ -213,4 +214,38 @@ func (c *Compiled) Domain() float64 {
 		n = math.Min(n*float64(d.n), 1<<53)
 	}
 	return n
+}
+
+// SeedTuple is the root tuple of the seed itself, as Instance records it.
+func (c *Compiled) SeedTuple() (string, error) {
+	v, err := c.SeedValues()
+	if err != nil {
+		return "", err
+	}
+	return c.rootsValue(v).JSON(), nil
+}
+
+// DrawnSteps lists the steps whose observations the program makes, which no tool
+// has computed.
+func (c *Compiled) DrawnSteps() strictjson.Value {
+	var steps []strictjson.Value
+	for i := range c.steps {
+		if s := &c.steps[i]; !s.computed && hasSlot(&s.observation, c, Observation) {
+			steps = append(steps, strictjson.Int(i))
+		}
+	}
+	return strictjson.List(steps...)
+}
+
+// hasSlot reports whether a node renders a slot of type t as a whole value.
+func hasSlot(n *node, c *Compiled, t Type) bool {
+	if n.kind == slotNode && c.Program.Slots[n.slot].Type == t {
+		return true
+	}
+	for i := range n.kids {
+		if hasSlot(&n.kids[i], c, t) {
+			return true
+		}
+	}
+	return false
 }

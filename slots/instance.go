@@ -16,6 +16,12 @@ import (
 // graph, observations of pure tools by running the tool again. It fills v with
 // the derived values. Id, source and provenance are the caller's.
 func (c *Compiled) Instance(v Values, tools Tools) (*data.Trajectory, error) {
+	return c.instance(v, tools, true)
+}
+
+// instance composes with or without what is derived from observations: answers
+// name places in the tools' own outputs, which recorded ones need not have.
+func (c *Compiled) instance(v Values, tools Tools, answer bool) (*data.Trajectory, error) {
 	f := &frame{c: c, values: v, observations: make([]strictjson.Value, len(c.Seed.Steps))}
 	if err := f.derive(false); err != nil {
 		return nil, err
@@ -26,19 +32,20 @@ func (c *Compiled) Instance(v Values, tools Tools) (*data.Trajectory, error) {
 			return nil, fmt.Errorf("step %d (%s): %w", i, c.Seed.Steps[i].Tool, err)
 		}
 	}
-	if err := f.derive(true); err != nil {
-		return nil, err
+	var err error
+	if t.Inputs, err = f.render(&c.inputs); err != nil {
+		return nil, fmt.Errorf("inputs: %w", err)
 	}
-	for _, part := range []struct {
-		n  *node
-		to *strictjson.Value
-	}{{&c.inputs, &t.Inputs}, {&c.answer, &t.Answer}} {
-		var err error
-		if *part.to, err = f.render(part.n); err != nil {
+	if answer {
+		if err := f.derive(true); err != nil {
 			return nil, err
 		}
+		rendered, err := f.render(&c.answer)
+		if err != nil {
+			return nil, fmt.Errorf("answer: %w", err)
+		}
+		t.Answer = c.answerOf(rendered)
 	}
-	t.Answer = c.answerOf(t.Answer)
 	q, err := f.render(&c.query)
 	if err != nil {
 		return nil, fmt.Errorf("query: %w", err)
@@ -95,7 +102,7 @@ func (f *frame) step(i int, s *data.Step, tools Tools) error {
 	if s.Arguments, err = f.render(&plan.arguments); err != nil {
 		return err
 	}
-	if plan.pure {
+	if plan.computed {
 		if s.Observation, err = tools.Call(s.Tool, s.Arguments); err != nil {
 			return fmt.Errorf("recomputing: %w", err)
 		}

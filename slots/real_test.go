@@ -74,7 +74,7 @@ func TestEveryRealSeedGetsAProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same, err := c.Instance(v, noTools{})
+		same, err := c.instance(v, noTools{}, false)
 		if err != nil {
 			t.Errorf("%s: %v", seed.ID, err)
 			continue

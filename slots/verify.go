@@ -65,7 +65,7 @@ func (c *Compiled) Verify(t *data.Trajectory, v Values, tools Tools) error {
 		if p, d := differentShape("", seed.Arguments, s.Arguments); d != "" {
 			return refuse(i, "/arguments"+p, ErrSkeleton, "%s", d)
 		}
-		if c.steps[i].pure {
+		if c.steps[i].computed {
 			want, err := tools.Call(s.Tool, s.Arguments)
 			if err != nil || !want.Equal(s.Observation) {
 				return refuse(i, "/observation", ErrRecompute, "the tool returns %s (%v), recorded is %s", clip(want.JSON(), 60), err, clip(s.Observation.JSON(), 60))
@@ -83,6 +83,12 @@ func (c *Compiled) Verify(t *data.Trajectory, v Values, tools Tools) error {
 		if d := holds(t, l.Step, u); d != "" {
 			return refuse(l.Step, "/arguments"+u.Argument, ErrEdge, "%s", d)
 		}
+	}
+	if err := c.collapsed(t); err != nil {
+		return err
+	}
+	if err := c.answered(t, v); err != nil {
+		return err
 	}
 	return c.stale(t, v)
 }
@@ -313,4 +319,49 @@ func wordIndex(s, word string) int {
 		}
 		from = i + 1
 	}
+}
+
+// answered checks the answer against the observations: what was derived from
+// them is derived again, from the recorded instance.
+func (c *Compiled) answered(t *data.Trajectory, v Values) error {
+	if c.Program.Answer != AnswerDerived {
+		return nil
+	}
+	f := &frame{c: c, values: append(Values(nil), v...)}
+	for i := range t.Steps {
+		f.observations = append(f.observations, t.Steps[i].Observation)
+	}
+	if err := f.derive(true); err != nil {
+		return &Refusal{Seed: c.Seed.ID, Step: -1, Pointer: "/answer", Reason: ErrAnswer, Detail: err.Error()}
+	}
+	want, err := f.render(&c.answer)
+	if want = c.answerOf(want); err != nil || !want.Equal(t.Answer) {
+		return &Refusal{Seed: c.Seed.ID, Step: -1, Pointer: "/answer", Reason: ErrAnswer,
+			Detail: fmt.Sprintf("the observations give %s, recorded is %s", want.JSON(), t.Answer.JSON())}
+	}
+	return nil
+}
+
+// collapsed checks that values which a tool returned apart stayed apart.
+func (c *Compiled) collapsed(t *data.Trajectory) error {
+	for i := range t.Steps {
+		if c.steps[i].computed || c.steps[i].observation.kind == fixed {
+			continue
+		}
+		had, has := distinctNumbers(c.Seed.Steps[i].Observation), distinctNumbers(t.Steps[i].Observation)
+		if has < had {
+			return &Refusal{Seed: c.Seed.ID, Step: i, Pointer: "/observation", Reason: ErrCollapsed, Detail: fmt.Sprintf("%d distinct numbers, the seed has %d", has, had)}
+		}
+	}
+	return nil
+}
+
+func distinctNumbers(v strictjson.Value) int {
+	seen := map[string]bool{}
+	v.Leaves("", func(_ string, leaf strictjson.Value) {
+		if leaf.Kind() == strictjson.Number {
+			seen[leaf.Text()] = true
+		}
+	})
+	return len(seen)
 }

@@ -18,7 +18,7 @@ func EscapePointer(token string) string {
 // At resolves a JSON pointer (RFC 6901); ok is false where it leads nowhere.
 func (v Value) At(pointer string) (w Value, ok bool) {
 	if pointer == "" {
-		return v, true
+		return v, v.kind != Absent
 	}
 	if pointer[0] != '/' {
 		return Value{}, false

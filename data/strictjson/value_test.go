@@ -114,6 +114,9 @@ func TestPointers(t *testing.T) {
 			t.Errorf("%q leads to %s", pointer, got.JSON())
 		}
 	}
+	if _, ok := (Value{}).At(""); ok {
+		t.Error("a pointer leads into an absent value")
+	}
 	var leaves []string
 	v.Leaves("", func(pointer string, leaf Value) {
 		if got, ok := v.At(pointer); !ok || !got.Equal(leaf) {

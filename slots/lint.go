@@ -1,0 +1,182 @@
+package slots
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+
+	"terraloom/data"
+	"terraloom/data/strictjson"
+	"terraloom/slots/gazetteer"
+)
+
+// samples is how many instances a lint composes and verifies.
+const samples = 5
+
+// Lint checks a program against its seed. It compiles; with the seed's own
+// values it gives the seed back byte for byte (Compose(Decompose(z)) = z); every
+// place, date and sample number that moves is claimed wherever it stands; what
+// must stay fixed (tools, bands, products) does; a place moves with everything
+// said about it; and sample instances verify. It returns every problem found.
+func Lint(p *Program, seed *data.Trajectory, tools Tools) []error {
+	c, err := Compile(p, seed, tools)
+	if err != nil {
+		return []error{err}
+	}
+	var problems []error
+	bad := func(format string, args ...any) {
+		problems = append(problems, c.errorf(format, args...))
+	}
+	for _, err := range []error{c.restores(), c.claims()} {
+		if err != nil {
+			problems = append(problems, err)
+		}
+	}
+	used := map[string]bool{}
+	for _, o := range p.Occurrences {
+		used[o.Slot] = true
+		parts, _ := parseTemplate(o.Text)
+		for _, pt := range parts {
+			used[pt.slot] = true
+		}
+		if what := fixedPart(o, p); what != "" {
+			bad("occurrence %s: %s stay as the seed has them", o.At, what)
+		}
+	}
+	for _, s := range p.Slots {
+		for _, d := range p.Slots {
+			used[s.Name] = used[s.Name] || d.Role == Derived && regexp.MustCompile(`\b`+s.Name+`\b`).MatchString(d.Expr)
+		}
+		if !used[s.Name] {
+			bad("slot %s stands nowhere", s.Name)
+		}
+		if s.Type == Place && s.Role == Root && degrees.MatchString(seed.Query) && !strings.Contains(strings.Join(p.Notes, "\n"), "coordinates") {
+			bad("slot %s: the query gives coordinates; they must move with the place", s.Name)
+		}
+	}
+	made := 0
+	var last error
+	for k := range 4 * samples {
+		v := c.Draw(rand.New(rand.NewPCG(uint64(k), 0x9e3779b97f4a7c15)))
+		t, err := c.Instance(v, tools)
+		if err == nil {
+			err = c.Verify(t, v, tools)
+		}
+		if err != nil {
+			last = err
+			continue
+		}
+		if made++; made == samples {
+			return problems
+		}
+	}
+	bad("only %d of %d sample draws verify; last: %v", made, 4*samples, last)
+	return problems
+}
+
+var degrees = regexp.MustCompile(`\d\s?°\s?[NSEW]`)
+
+// Check lints a program and records the machine's review where it passes.
+func Check(p *Program, seed *data.Trajectory, tools Tools) error {
+	if err := errors.Join(Lint(p, seed, tools)...); err != nil {
+		return err
+	}
+	p.SetReview(MachineChecked, "")
+	return nil
+}
+
+// nothing computes no observation, so that recorded ones are rendered.
+type nothing struct{}
+
+func (nothing) Computes(string) bool { return false }
+func (nothing) Call(string, strictjson.Value) (strictjson.Value, error) {
+	return strictjson.Value{}, errors.New("no tools")
+}
+
+// restores composes with the seed's own values and compares.
+func (c *Compiled) restores() error {
+	r, err := Compile(c.Program, c.Seed, nothing{})
+	if err != nil {
+		return err
+	}
+	v, err := r.SeedValues()
+	if err != nil {
+		return err
+	}
+	t, err := r.instance(v, nothing{}, false)
+	if err != nil {
+		return c.errorf("with the seed's own values: %v", err)
+	}
+	differ := func(at, seed, got string) error {
+		i := 0
+		for i < len(seed) && i < len(got) && seed[i] == got[i] {
+			i++
+		}
+		return c.errorf("%s: with the seed's own values it reads %q, the seed has %q", at, clip(got[i:], 60), clip(seed[i:], 60))
+	}
+	if t.Query != c.Seed.Query {
+		return differ("/query", c.Seed.Query, t.Query)
+	}
+	if a, b := c.Seed.Inputs.JSON(), t.Inputs.JSON(); a != b {
+		return differ("/inputs", a, b)
+	}
+	for i := range t.Steps {
+		s, got := &c.Seed.Steps[i], &t.Steps[i]
+		at := fmt.Sprintf("/steps/%d", i)
+		if a, b := s.Arguments.JSON(), got.Arguments.JSON(); a != b {
+			return differ(at+"/arguments", a, b)
+		}
+		if a, b := s.Observation.JSON(), got.Observation.JSON(); a != b {
+			return differ(at+"/observation", a, b)
+		}
+		if s.Thought != got.Thought {
+			return differ(at+"/thought", s.Thought, got.Thought)
+		}
+	}
+	return nil
+}
+
+// claims checks that every mention of something that moves is part of an
+// occurrence, by looking for it in what the occurrences leave as it is.
+func (c *Compiled) claims() error {
+	v := append(Values(nil), c.seedVals...)
+	for i := range c.draws { // any other value of every root: what of the seed is left then?
+		d := &c.draws[i]
+		for k := range d.n {
+			if x := d.at(k); !sameValue(x, v[c.slotAt[d.slot.Name]]) {
+				v[c.slotAt[d.slot.Name]] = x
+				break
+			}
+		}
+	}
+	t, err := c.instance(v, nothing{}, false)
+	if err != nil {
+		return nil // the sample draws tell
+	}
+	return c.stale(t, v)
+}
+
+// sameValue compares two root values.
+func sameValue(a, b any) bool {
+	if p, ok := a.(gazetteer.Place); ok {
+		q, ok := b.(gazetteer.Place)
+		return ok && p.Name == q.Name
+	}
+	return a == b
+}
+
+var bandOrProduct = regexp.MustCompile(`(?i)(band|wavelength|product|collection|source|sensor|method|mode|parameter)`)
+
+// fixedPart names what an occurrence must not touch; "" where it may.
+func fixedPart(o Occurrence, p *Program) string {
+	parts := strings.Split(o.At, "/")
+	if len(parts) < 5 || parts[3] != "arguments" || strings.HasSuffix(parts[4], "path") || strings.HasSuffix(parts[4], "paths") {
+		return ""
+	}
+	if bandOrProduct.MatchString(parts[4]) && o.Slot != "" {
+		return "bands, products and methods"
+	}
+	return ""
+}

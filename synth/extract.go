@@ -1,0 +1,86 @@
+package synth
+
+import (
+	"fmt"
+	"slices"
+
+	"terraloom/data"
+	"terraloom/data/catalogue"
+	"terraloom/data/prompt"
+	"terraloom/data/skills"
+)
+
+// extractor makes the Planner and Executor records of one seed's instances
+// (D_P and D_E of Eq. 12). What it shows of skill and tools depends on the seed,
+// not on the instance.
+type extractor struct {
+	style      prompt.Style
+	maxTarget  int
+	skill      *skills.Skill
+	tools      []prompt.Tool // of the steps
+	names      []string
+	candidates []prompt.Tool // P_s, in catalogue order
+}
+
+func newExtractor(seed *data.Trajectory, o Options) (*extractor, error) {
+	x := &extractor{style: o.Style, maxTarget: o.MaxTarget}
+	cat := catalogue.For(seed.Source)
+	var canonical []string
+	for i, s := range seed.Steps {
+		r, err := cat.Resolve(s.Tool)
+		if err != nil {
+			return nil, fmt.Errorf("%s step %d: %w", seed.ID, i, err)
+		}
+		x.tools = append(x.tools, prompt.Tool{Name: s.Tool, Spec: r.Tool})
+		x.names = append(x.names, s.Tool)
+		canonical = append(canonical, r.Tool.Name)
+	}
+	x.skill = skills.Route(skills.Default(), seed.Query, canonical)
+	for _, t := range cat.Tools() {
+		if x.skill != nil && !slices.Contains(x.skill.Tools, t.Name) {
+			continue
+		}
+		// A tool that the seed calls by another name stands under that name.
+		shown := false
+		for i, c := range canonical {
+			if c == t.Name && !slices.ContainsFunc(x.candidates, func(p prompt.Tool) bool { return p.Name == x.names[i] }) {
+				x.candidates = append(x.candidates, x.tools[i])
+				shown = true
+			}
+		}
+		if !shown && !slices.Contains(canonical, t.Name) {
+			x.candidates = append(x.candidates, prompt.Tool{Name: t.Name, Spec: t})
+		}
+	}
+	return x, nil
+}
+
+// extract makes the records of one trajectory. A node whose target is longer
+// than the limit gives no Executor row and is counted; no target is ever cut.
+func (x *extractor) extract(t *data.Trajectory) (planner data.PlannerRow, executor []data.ExecutorRow, tooLong int) {
+	task := prompt.Task{Query: t.Query, Inputs: t.Inputs}
+	if x.skill != nil {
+		t.Skill = x.skill.Name
+		task.Guidance = prompt.Guidance{Skill: x.skill.Name, Text: x.skill.Guidance}
+	}
+	planner = data.PlannerRow{
+		Prompt:       prompt.Planner(x.style, task, x.candidates),
+		Completion:   []data.Message{{Role: "assistant", Content: prompt.PlannerCompletion(x.names)}},
+		TrajectoryID: t.ID, SeedID: t.SeedID, Domain: t.Domain, Source: t.Source,
+	}
+	executor = make([]data.ExecutorRow, 0, len(t.Steps))
+	for i := range t.Steps {
+		target := t.Steps[i].Arguments.JSON()
+		if len(target) > x.maxTarget {
+			tooLong++
+			continue
+		}
+		executor = append(executor, data.ExecutorRow{
+			Prompt:     prompt.Executor(x.style, task, x.tools[i], t.Steps[:i]),
+			Completion: []data.Message{{Role: "assistant", Content: target}},
+			Reference:  target, Tool: t.Steps[i].Tool, Node: i,
+			TrajectoryID: t.ID, SeedID: t.SeedID, Domain: t.Domain, Source: t.Source,
+		})
+	}
+	return planner, executor, tooLong
+}

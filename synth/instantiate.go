@@ -1,0 +1,170 @@
+package synth
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+
+	"terraloom/data"
+	"terraloom/data/strictjson"
+	"terraloom/slots"
+)
+
+// Programs gives the slot program of each seed.
+type Programs interface {
+	For(seed *data.Trajectory) (*slots.Program, error)
+}
+
+// plan is one seed ready to be instantiated. It is compiled once, by the first
+// worker that needs it.
+type plan struct {
+	seed  *data.Trajectory
+	split string
+
+	once     sync.Once
+	compiled *slots.Compiled
+	tuple    string // root values of the seed itself
+	records  *extractor
+	err      error
+}
+
+func (p *plan) prepare(programs Programs, tools slots.Tools, o Options) error {
+	p.once.Do(func() {
+		program, err := programs.For(p.seed)
+		if err != nil {
+			p.err = err
+			return
+		}
+		if p.compiled, p.err = slots.Compile(program, p.seed, tools); p.err != nil {
+			return
+		}
+		if p.tuple, p.err = p.compiled.SeedTuple(); p.err != nil {
+			return
+		}
+		p.records, p.err = newExtractor(p.seed, o)
+	})
+	return p.err
+}
+
+// Filters an instance passes, in order, and the refusals they give rise to.
+const (
+	refusedSkeleton  = "skeleton"
+	refusedEdge      = "dependency"
+	refusedStale     = "old value"
+	refusedRecompute = "recomputation"
+	refusedAnswer    = "answer"
+	refusedCollapse  = "collapsed values"
+	refusedCompose   = "composition"
+	refusedLength    = "length"
+	refusedTuple     = "same root values"
+	refusedExact     = "duplicate"
+	refusedNear      = "near-duplicate"
+	refusedTarget    = "executor target over the length limit"
+)
+
+var filters = []string{refusedCompose, refusedSkeleton, refusedRecompute, refusedEdge, refusedStale, refusedCollapse, refusedAnswer, refusedLength, refusedTuple, refusedExact, refusedNear}
+
+func reasonOf(err error) string {
+	for _, r := range []struct {
+		err  error
+		name string
+	}{
+		{slots.ErrSkeleton, refusedSkeleton}, {slots.ErrEdge, refusedEdge}, {slots.ErrStale, refusedStale},
+		{slots.ErrRecompute, refusedRecompute}, {slots.ErrAnswer, refusedAnswer}, {slots.ErrCollapsed, refusedCollapse},
+	} {
+		if errors.Is(err, r.err) {
+			return r.name
+		}
+	}
+	return refusedCompose
+}
+
+// refusal is one draw that was not taken.
+type refusal struct{ reason, detail string }
+
+// candidate is a verified instance with its records.
+type candidate struct {
+	t        *data.Trajectory
+	tuple    string // its root values as JSON
+	attempt  int
+	content  uint64
+	sketch   signature
+	planner  data.PlannerRow
+	executor []data.ExecutorRow
+	tooLong  int // Executor targets over the limit
+}
+
+// draw makes instance index of the plan's seed, trying the attempts from first
+// on until one verifies. It is a pure function of its arguments; nil means that
+// the tries are used up.
+func (p *plan) draw(index, first int, tools slots.Tools, o Options) (*candidate, []refusal) {
+	var refused []refusal
+	for attempt := first; attempt < o.Tries; attempt++ {
+		c, err := p.try(index, attempt, tools, o)
+		if err == nil {
+			return c, refused
+		}
+		reason := reasonOf(err)
+		var long *lengthError
+		if errors.As(err, &long) {
+			reason = refusedLength
+		}
+		refused = append(refused, refusal{reason, err.Error()})
+	}
+	return nil, refused
+}
+
+type lengthError struct{ have, limit int }
+
+func (e *lengthError) Error() string {
+	return fmt.Sprintf("%d bytes of JSON, the limit is %d", e.have, e.limit)
+}
+
+func (p *plan) try(index, attempt int, tools slots.Tools, o Options) (*candidate, error) {
+	rng := rand.New(rand.NewPCG(stream(o.Seed, p.seed.ID, index, attempt)))
+	values := p.compiled.Draw(rng)
+	t, err := p.compiled.Instance(values, tools)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.compiled.Verify(t, values, tools); err != nil {
+		return nil, err
+	}
+	t.ID = p.seed.ID + "-" + strconv.Itoa(index)
+	t.SeedID, t.Source = p.seed.ID, p.seed.Source
+	t.Provenance = p.provenance(index, attempt, o)
+	if o.MaxTrajectory > 0 {
+		if n := len(t.Value().AppendJSON(nil)); n > o.MaxTrajectory {
+			return nil, &lengthError{n, o.MaxTrajectory}
+		}
+	}
+	c := &candidate{t: t, tuple: t.Slots.JSON(), attempt: attempt, content: contentHash(t), sketch: sketchOf(features(t))}
+	c.planner, c.executor, c.tooLong = p.records.extract(t)
+	return c, nil
+}
+
+// provenance says where an instance came from; explain rebuilds it from this.
+func (p *plan) provenance(index, attempt int, o Options) strictjson.Value {
+	program := p.compiled.Program
+	review := "none"
+	if program.Review != nil {
+		review = program.Review.State
+		if program.Review.By != "" {
+			review += " by " + program.Review.By
+		}
+	}
+	return strictjson.Obj(
+		strictjson.Member{Key: "seed", Value: strictjson.Text(p.seed.ID)},
+		strictjson.Member{Key: "seed_hash", Value: strictjson.Text(program.SeedHash)},
+		strictjson.Member{Key: "program_hash", Value: strictjson.Text(p.compiled.ProgramHash)},
+		strictjson.Member{Key: "program_origin", Value: strictjson.Text(program.Origin)},
+		strictjson.Member{Key: "review", Value: strictjson.Text(review)},
+		strictjson.Member{Key: "run_seed", Value: strictjson.Text(strconv.FormatUint(o.Seed, 10))},
+		strictjson.Member{Key: "index", Value: strictjson.Int(index)},
+		strictjson.Member{Key: "attempt", Value: strictjson.Int(attempt)},
+		strictjson.Member{Key: "mode", Value: strictjson.Text(o.Mode)},
+		strictjson.Member{Key: "drawn_observations", Value: p.compiled.DrawnSteps()},
+		strictjson.Member{Key: "answer", Value: strictjson.Text(program.Answer)})
+}
