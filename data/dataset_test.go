@@ -1,10 +1,14 @@
 package data
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 
 	"terraloom/data/strictjson"
@@ -144,4 +148,333 @@ func TestDatasetRoundTrip(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the parent folder holds more than the dataset: %v %v", entries, err)
 	}
+}
+
+// folderBytes maps every file below dir to its content.
+func folderBytes(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		files[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func sameFolders(t *testing.T, what string, a, b map[string]string) {
+	t.Helper()
+	for name, text := range a {
+		if other, ok := b[name]; !ok {
+			t.Errorf("%s: %s is missing", what, name)
+		} else if other != text {
+			t.Errorf("%s: %s differs", what, name)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			t.Errorf("%s: %s is new", what, name)
+		}
+	}
+}
+
+func TestSameRowsGiveTheSameBytes(t *testing.T) {
+	dir := t.TempDir()
+	writeTestDataset(t, filepath.Join(dir, "a"), 60, WriterOptions{RowsPerFile: 9})
+	old := runtime.GOMAXPROCS(1)
+	writeTestDataset(t, filepath.Join(dir, "b"), 60, WriterOptions{RowsPerFile: 9})
+	runtime.GOMAXPROCS(old)
+	a := folderBytes(t, filepath.Join(dir, "a"))
+	sameFolders(t, "second run", a, folderBytes(t, filepath.Join(dir, "b")))
+	for _, name := range []string{
+		"README.md", "manifest.json", "report.html", "trajectories/train-00000-of-00004.parquet",
+		"planner/test-00001-of-00002.parquet", "executor/validation-00005-of-00006.parquet",
+	} {
+		if a[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if report := a["report.html"]; strings.Contains(report, "<place>") || !strings.Contains(report, "&lt;place&gt;") {
+		t.Error("the report does not escape what rows hold")
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	w, err := CreateDataset(filepath.Join(t.TempDir(), "ds"), WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	tr, p, e := testRows(t, 0)
+	if err := w.Add("train", tr, p, e); err != nil {
+		t.Fatal(err)
+	}
+	other, op, oe := testRows(t, 1) // of the same seed
+	third, _, _ := testRows(t, 2)
+	for _, c := range []struct {
+		name, split string
+		t           *Trajectory
+		p           PlannerRow
+		e           []ExecutorRow
+		want        string
+	}{
+		{"unknown split", "dev", other, op, oe, `split "dev" is none of train, validation, test`},
+		{"repeated id", "train", tr, p, e, "the id is already in the dataset"},
+		{"seed in two splits", "test", other, op, oe, "its seed seed-0 is in split train already and may not be in test too"},
+		{"foreign planner row", "train", other, p, oe, `got the planner row of "seed-0-0"`},
+		{"foreign executor row", "train", other, op, e, `executor row 0 belongs to "seed-0-0"`},
+		{"no steps", "train", &Trajectory{ID: "x", SeedID: "x"}, PlannerRow{}, nil, "at least one step"},
+	} {
+		if err := w.Add(c.split, c.t, c.p, c.e); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	if err := w.Add("test", third, PlannerRow{}, nil); err != nil { // a trajectory without records
+		t.Error(err)
+	}
+	m := &Manifest{}
+	if err := w.Finish(m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Rows(ConfigTrajectories) != 2 || m.Rows(ConfigPlanner) != 1 || m.Rows(ConfigExecutor) != len(e) {
+		t.Errorf("tables %+v", m.Tables)
+	}
+	if err := w.Finish(m); err == nil {
+		t.Error("a dataset is finished twice")
+	}
+}
+
+func TestFolderIsProtected(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "ds")
+	empty := func() bool { entries, _ := os.ReadDir(parent); return len(entries) == 0 }
+
+	w, err := CreateDataset(dir, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateDataset(dir, WriterOptions{Force: true}); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second writer: %v", err)
+	}
+	if err := w.Abort(); err != nil || !empty() {
+		t.Errorf("Abort leaves something, or fails: %v", err)
+	}
+
+	writeTestDataset(t, dir, 6, WriterOptions{})
+	before := folderBytes(t, dir)
+	if _, err := CreateDataset(dir, WriterOptions{}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "force") {
+		t.Errorf("an existing dataset: %v", err)
+	}
+	w, err = CreateDataset(dir, WriterOptions{Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Abort(); err != nil {
+		t.Error(err)
+	}
+	sameFolders(t, "after an aborted replacement", before, folderBytes(t, dir))
+	m := writeTestDataset(t, dir, 8, WriterOptions{Force: true})
+	if got, err := ReadManifest(dir); err != nil || got.Rows(ConfigTrajectories) != 8 || m.Rows(ConfigTrajectories) != 8 {
+		t.Errorf("the replacement: %v", err)
+	}
+	if entries, _ := os.ReadDir(parent); len(entries) != 1 {
+		t.Errorf("the parent folder holds %v", entries)
+	}
+
+	other := filepath.Join(parent, "home")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "thesis.txt"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateDataset(other, WriterOptions{Force: true}); !errors.Is(err, ErrExists) || !errors.Is(err, ErrNotDataset) {
+		t.Errorf("a folder that is no dataset: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(other, "thesis.txt")); err != nil {
+		t.Error("a foreign folder was touched")
+	}
+	if _, err := CreateDataset(filepath.Join(other, "thesis.txt", "ds"), WriterOptions{}); err == nil {
+		t.Error("a dataset below a file")
+	}
+}
+
+// A run that died leaves a half-made folder, perhaps an old one set aside.
+func TestDeadRunsAreCleared(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "ds")
+	writeTestDataset(t, dir, 6, WriterOptions{})
+	before := folderBytes(t, dir)
+	if err := os.Rename(dir, filepath.Join(parent, ".ds.old")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".ds.tmp-123/executor", ".ds.tmp-notours", ".dsx.tmp-9"} {
+		if err := os.MkdirAll(filepath.Join(parent, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := CreateDataset(dir, WriterOptions{}); !errors.Is(err, ErrExists) {
+		t.Errorf("the old dataset is not put back: %v", err)
+	}
+	sameFolders(t, "the old dataset", before, folderBytes(t, dir))
+	entries, _ := os.ReadDir(parent)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if got := strings.Join(names, " "); got != ".ds.tmp-notours .dsx.tmp-9 ds" {
+		t.Errorf("left: %s", got)
+	}
+}
+
+func TestEmptyDataset(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ds")
+	w, err := CreateDataset(dir, WriterOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Finish(&Manifest{}); err == nil || !strings.Contains(err.Error(), "no rows") {
+		t.Errorf("a dataset without rows: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error("it exists")
+	}
+}
+
+func TestOpenDatasetNoticesDamage(t *testing.T) {
+	clean := filepath.Join(t.TempDir(), "ds")
+	writeTestDataset(t, clean, 20, WriterOptions{})
+	victim := "planner/train-00000-of-00001.parquet"
+	manifest := func(old, new string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, manifestName)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := bytes.Replace(text, []byte(old), []byte(new), 1)
+			if bytes.Equal(text, changed) {
+				t.Fatal("the case changes nothing")
+			}
+			if err := os.WriteFile(path, changed, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(t *testing.T, dir string)
+		is     error
+		want   string
+	}{
+		{"flipped byte", func(t *testing.T, dir string) { flip(t, filepath.Join(dir, victim), 100) }, ErrCorrupt, victim},
+		{"cut file", func(t *testing.T, dir string) {
+			if err := os.Truncate(filepath.Join(dir, victim), 200); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrCorrupt, "200 bytes long"},
+		{"missing file", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, victim)) }, ErrCorrupt, victim},
+		{"extra file", func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, "executor", "more.parquet"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrCorrupt, "executor/more.parquet is not in manifest.json"},
+		{"no manifest", func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, manifestName)) }, ErrNotDataset, "has no manifest.json"},
+		{"other format", manifest("terraloom-dataset/1", "terraloom-dataset/9"), ErrNotDataset, "terraloom-dataset/9"},
+		{"repeated key", manifest(`"seed": 7`, `"seed": 7, "seed": 8`), nil, `key "seed" is repeated`},
+		{"unknown key", manifest(`"seed"`, `"sed"`), nil, `unknown field "sed"`},
+		{"file outside", manifest(victim, "../x.parquet"), ErrCorrupt, "outside the folder"},
+		{"unknown table", manifest(`"split": "train"`, `"split": "dev"`), ErrCorrupt, "unknown table trajectories/dev"},
+	} {
+		dir := filepath.Join(t.TempDir(), "ds")
+		if err := os.CopyFS(dir, os.DirFS(clean)); err != nil {
+			t.Fatal(err)
+		}
+		c.damage(t, dir)
+		_, err := OpenDataset(dir)
+		if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func flip(t testing.TB, path string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0xff
+	if _, err := f.WriteAt(b[:], at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reading damaged bytes past the manifest's check is an error with the file's
+// name or gives rows, but never a panic and never fewer rows without an error.
+// The check after writing notices every change of content.
+func TestDamagedParquetIsAnError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ds")
+	writeTestDataset(t, dir, 20, WriterOptions{})
+	path := filepath.Join(dir, "executor", "train-00000-of-00001.parquet")
+	var hashes []uint64
+	for row, err := range parquetRows[ExecutorRow](path, schemas[ConfigExecutor]) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes = append(hashes, rowHash(schemas[ConfigExecutor].Deconstruct(nil, row)))
+	}
+	id := func(int) string { return "?" }
+	if err := verifyParquet(path, schemas[ConfigExecutor], hashes, id); err != nil {
+		t.Fatalf("the undamaged file: %v", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undetected, harmful := 0, 0
+	for at := int64(0); at < info.Size(); at += 11 {
+		flip(t, path, at)
+		n, same, failed := 0, true, false
+		for row, err := range parquetRows[ExecutorRow](path, schemas[ConfigExecutor]) {
+			if err != nil {
+				failed = true
+				if !strings.Contains(err.Error(), path) {
+					t.Fatalf("byte %d: the error does not name the file: %v", at, err)
+				}
+				break
+			}
+			same = same && n < len(hashes) && rowHash(schemas[ConfigExecutor].Deconstruct(nil, row)) == hashes[n]
+			n++
+		}
+		err := verifyParquet(path, schemas[ConfigExecutor], hashes, id)
+		switch changed := failed || !same || n != len(hashes); {
+		case changed && err == nil:
+			t.Errorf("byte %d: %d rows, same %t, failed %t, and the check passes", at, n, same, failed)
+		case err == nil:
+			undetected++ // bytes that carry no content
+		default:
+			harmful++
+		}
+		if !failed && n != len(hashes) {
+			t.Errorf("byte %d: %d rows of %d without an error", at, n, len(hashes))
+		}
+		flip(t, path, at)
+	}
+	if harmful == 0 {
+		t.Error("no flipped byte did any harm: the test reads the wrong file")
+	}
+	t.Logf("%d flips noticed, %d without effect", harmful, undetected)
 }

@@ -215,7 +215,7 @@ func (p *parquetWriter) close() error {
 	}
 	p.out.RenameSchema()
 	ts := thrift.NewTSerializer()
-	ts.Protocol = thrift.NewTCompactProtocolFactory().GetProtocol(ts.Transport)
+	ts.Protocol = thrift.NewTCompactProtocolFactoryConf(nil).GetProtocol(ts.Transport)
 	footer, err := ts.Write(context.Background(), p.out.Footer)
 	if err != nil {
 		return fmt.Errorf("encode the footer: %w", err)

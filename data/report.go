@@ -48,6 +48,9 @@ func datasetCard(m *Manifest) []byte {
 	var b bytes.Buffer
 	b.WriteString("---\nconfigs:\n")
 	for _, config := range configs {
+		if m.Rows(config) == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, "- config_name: %s\n", config)
 		if config == ConfigPlanner {
 			b.WriteString("  default: true\n")

@@ -159,6 +159,9 @@ func (w *Writer) finish(m *Manifest) error {
 			m.Tables = append(m.Tables, table)
 		}
 	}
+	if m.Shard == nil && m.Rows(ConfigTrajectories) == 0 {
+		return errors.New("the dataset has no rows")
+	}
 	manifest, err := m.encode()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 
 	"terraloom/data"
@@ -25,6 +26,11 @@ func Lint(p *Program, seed *data.Trajectory, tools Tools) []error {
 	if err != nil {
 		return []error{err}
 	}
+	return c.lint(tools)
+}
+
+func (c *Compiled) lint(tools Tools) []error {
+	p, seed := c.Program, c.Seed
 	var problems []error
 	bad := func(format string, args ...any) {
 		problems = append(problems, c.errorf(format, args...))
@@ -78,13 +84,18 @@ func Lint(p *Program, seed *data.Trajectory, tools Tools) []error {
 
 var degrees = regexp.MustCompile(`\d\s?°\s?[NSEW]`)
 
-// Check lints a program and records the machine's review where it passes.
-func Check(p *Program, seed *data.Trajectory, tools Tools) error {
-	if err := errors.Join(Lint(p, seed, tools)...); err != nil {
-		return err
+// Check compiles and lints a program and records the machine's review where it
+// passes.
+func Check(p *Program, seed *data.Trajectory, tools Tools) (*Compiled, error) {
+	c, err := Compile(p, seed, tools)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(c.lint(tools)...); err != nil {
+		return nil, err
 	}
 	p.SetReview(MachineChecked, "")
-	return nil
+	return c, nil
 }
 
 // nothing computes no observation, so that recorded ones are rendered.
@@ -95,12 +106,19 @@ func (nothing) Call(string, strictjson.Value) (strictjson.Value, error) {
 	return strictjson.Value{}, errors.New("no tools")
 }
 
+// recorded is c with every observation as the seed records it.
+func (c *Compiled) recorded() *Compiled {
+	r := *c
+	r.steps = slices.Clone(c.steps)
+	for i := range r.steps {
+		r.steps[i].computed, r.steps[i].remap = false, nil
+	}
+	return &r
+}
+
 // restores composes with the seed's own values and compares.
 func (c *Compiled) restores() error {
-	r, err := Compile(c.Program, c.Seed, nothing{})
-	if err != nil {
-		return err
-	}
+	r := c.recorded()
 	v, err := r.SeedValues()
 	if err != nil {
 		return err
@@ -151,7 +169,7 @@ func (c *Compiled) claims() error {
 			}
 		}
 	}
-	t, err := c.instance(v, nothing{}, false)
+	t, err := c.recorded().instance(v, nothing{}, false)
 	if err != nil {
 		return nil // the sample draws tell
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -126,11 +127,16 @@ func HashSeed(t *data.Trajectory) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Hash identifies everything in the program but its review.
+// Hash identifies everything in the program but its review. It does not depend
+// on how the YAML file spells it.
 func (p *Program) Hash() string {
 	q := *p
 	q.Review = nil
-	sum := sha256.Sum256(q.encode())
+	text, err := json.Marshal(&q)
+	if err != nil {
+		panic(err) // every field is plain data
+	}
+	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
@@ -150,8 +156,8 @@ func (p *Program) SetReview(state, by string) {
 	p.Review = &Review{State: state, By: by, Hash: p.Hash()}
 }
 
-// encode is the canonical YAML of p.
-func (p *Program) encode() []byte {
+// YAML is the program file's content.
+func (p *Program) YAML() []byte {
 	var buf bytes.Buffer
 	enc := yaml.NewEncoder(&buf)
 	enc.SetIndent(2)
@@ -160,9 +166,6 @@ func (p *Program) encode() []byte {
 	}
 	return buf.Bytes()
 }
-
-// YAML is the program file's content.
-func (p *Program) YAML() []byte { return p.encode() }
 
 // ParseProgram reads a program file strictly: unknown and repeated keys are errors.
 func ParseProgram(src []byte, name string) (*Program, error) {

@@ -12,9 +12,9 @@ import (
 	"terraloom/slots"
 )
 
-// Programs gives the slot program of each seed.
+// Programs gives the slot program of each seed, reviewed and compiled.
 type Programs interface {
-	For(seed *data.Trajectory) (*slots.Program, error)
+	For(seed *data.Trajectory) (*slots.Compiled, error)
 }
 
 // plan is one seed ready to be instantiated. It is compiled once, by the first
@@ -30,14 +30,9 @@ type plan struct {
 	err      error
 }
 
-func (p *plan) prepare(programs Programs, tools slots.Tools, o Options) error {
+func (p *plan) prepare(programs Programs, o Options) error {
 	p.once.Do(func() {
-		program, err := programs.For(p.seed)
-		if err != nil {
-			p.err = err
-			return
-		}
-		if p.compiled, p.err = slots.Compile(program, p.seed, tools); p.err != nil {
+		if p.compiled, p.err = programs.For(p.seed); p.err != nil {
 			return
 		}
 		if p.tuple, p.err = p.compiled.SeedTuple(); p.err != nil {

@@ -14,17 +14,18 @@ import (
 type Discovered struct{ Tools slots.Tools }
 
 // For implements Programs.
-func (d Discovered) For(seed *data.Trajectory) (*slots.Program, error) {
+func (d Discovered) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	p, err := slots.Discover(seed, d.Tools)
 	if err != nil {
 		return nil, err
 	}
-	return p, slots.Check(p, seed, d.Tools)
+	return slots.Check(p, seed, d.Tools)
 }
 
 // Folder reads reviewed programs, one <seed id>.yaml each.
 type Folder struct {
 	Path         string
+	Tools        slots.Tools
 	ApprovedOnly bool // take only programs that a person approved
 }
 
@@ -32,7 +33,7 @@ type Folder struct {
 var ErrUnreviewed = errors.New("program is not reviewed")
 
 // For implements Programs.
-func (f Folder) For(seed *data.Trajectory) (*slots.Program, error) {
+func (f Folder) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	name := filepath.Join(f.Path, seed.ID+".yaml")
 	p, err := slots.ReadProgram(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -51,5 +52,5 @@ func (f Folder) For(seed *data.Trajectory) (*slots.Program, error) {
 	case f.ApprovedOnly && state != slots.Approved:
 		return nil, fmt.Errorf("%s: %w by a person (it is %s); approve it with: terraloom slots approve", name, ErrUnreviewed, state)
 	}
-	return p, nil
+	return slots.Compile(p, seed, f.Tools)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"terraloom/data"
@@ -30,6 +32,8 @@ type Report struct {
 	Domain                  map[string]int
 	Refusals                []data.Refusal // in row order
 	Short                   []Short
+	MixName                 string
+	Mixed                   map[string]int // mixed-in trajectories by domain
 }
 
 // Short is a seed that could not fill its quota.
@@ -125,7 +129,7 @@ func Run(ctx context.Context, seeds []*data.Trajectory, programs Programs, tools
 }
 
 func (j *job) run(programs Programs, tools slots.Tools, o Options) {
-	if j.err = j.plan.prepare(programs, tools, o); j.err != nil {
+	if j.err = j.plan.prepare(programs, o); j.err != nil {
 		return
 	}
 	for index := j.from; index < j.to; index++ {
@@ -265,6 +269,9 @@ func (r *Report) Manifest(o Options, inputs []data.Input) *data.Manifest {
 	}
 	for _, s := range data.Splits {
 		m.Counts = append(m.Counts, data.Count{Name: "split " + s, Count: r.Split[s]})
+	}
+	for _, d := range slices.Sorted(maps.Keys(r.Mixed)) {
+		m.Counts = append(m.Counts, data.Count{Name: "mixed in from " + r.MixName + " " + d, Count: r.Mixed[d]})
 	}
 	if o.Shard.Count > 1 {
 		m.Shard = &data.Shard{Index: o.Shard.Index, Count: o.Shard.Count}

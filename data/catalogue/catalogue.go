@@ -77,9 +77,9 @@ func (c *Catalogue) Resolve(name string) (Resolution, error) {
 
 // The closed sets of the file format.
 var (
-	families = []string{"index", "inversion", "perception", "analysis", "statistics", "acquisition"}
-	origins  = []string{"kit", "seed-calls", "inferred"}
-	domains  = []string{"spectrum", "products", "rgb"}
+	families = []string{"index", "inversion", "perception", "analysis", "statistics", "acquisition", "operation", "logic", "gis"}
+	origins  = []string{"kit", "seed-calls", "inferred", "openearthagent"}
+	domains  = []string{"spectrum", "products", "rgb", "gis"}
 )
 
 // file mirrors tools.yaml.

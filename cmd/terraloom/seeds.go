@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"terraloom/data"
+)
+
+// inputError is a fault in an input file.
+type inputError struct{ error }
+
+func (e inputError) Unwrap() error { return e.error }
+
+// seedFlags are the flags of every verb that reads seeds.
+type seedFlags struct {
+	path, format, regime string
+}
+
+func (s *seedFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&s.path, "seeds", "", "seed trajectories: a file or a folder of .json and .jsonl files")
+	f.StringVar(&s.format, "format", "", "earth-bench, openearthagent or own (default: by content)")
+	f.StringVar(&s.regime, "regime", "ap", "query of Earth-Bench entries: if, ap or user")
+}
+
+func (s *seedFlags) load() (*data.ImportResult, error) {
+	if s.path == "" {
+		return nil, usageError{fmt.Errorf("--seeds is missing: give a file such as question.json")}
+	}
+	res, err := data.Import(s.path, s.format, data.ImportOptions{Regime: s.regime})
+	if err != nil {
+		return nil, inputError{err}
+	}
+	return res, nil
+}
+
+// pick narrows a result to the seeds of the given ids, all without any.
+func pick(res *data.ImportResult, ids []string) ([]*data.Trajectory, error) {
+	if len(ids) == 0 {
+		return res.Trajectories, nil
+	}
+	byID := map[string]*data.Trajectory{}
+	for _, t := range res.Trajectories {
+		byID[t.ID] = t
+	}
+	var out []*data.Trajectory
+	for _, id := range ids {
+		t, ok := byID[id]
+		if !ok {
+			return nil, usageError{fmt.Errorf("no seed %q in the file", id)}
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
