@@ -79,6 +79,19 @@ var benchSchemas = func() string {
 
 const benchTrajectories = 2480
 
+// benchBytes is the length of all texts of the benchmark's rows.
+func benchBytes() int64 {
+	n := 0
+	for i := range benchTrajectories {
+		t, p, e := benchRows(i)
+		n += rowOf(t).rowBytes() + p.rowBytes()
+		for j := range e {
+			n += e[j].rowBytes()
+		}
+	}
+	return int64(n)
+}
+
 func writeBench(tb testing.TB, dir string, n int) {
 	w, err := CreateDataset(dir, WriterOptions{Force: true})
 	if err != nil {
@@ -103,16 +116,11 @@ func BenchmarkWrite(b *testing.B) {
 		e []ExecutorRow
 	}
 	var all []rows
-	bytes := 0
 	for i := range benchTrajectories {
 		t, p, e := benchRows(i)
 		all = append(all, rows{t, p, e})
-		bytes += rowOf(t).rowBytes() + p.rowBytes()
-		for j := range e {
-			bytes += e[j].rowBytes()
-		}
 	}
-	b.SetBytes(int64(bytes))
+	b.SetBytes(benchBytes())
 	dir := filepath.Join(b.TempDir(), "ds")
 	for b.Loop() {
 		w, err := CreateDataset(dir, WriterOptions{Force: true})
@@ -138,6 +146,7 @@ func BenchmarkRead(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.SetBytes(benchBytes())
 	rows := 0
 	for b.Loop() {
 		for _, split := range Splits {

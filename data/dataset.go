@@ -103,15 +103,20 @@ func tableRows[R any](d *Dataset, config, split string) iter.Seq2[*R, error] {
 // row and ends the iteration.
 func (d *Dataset) Trajectories(split string) iter.Seq2[*Trajectory, error] {
 	return func(yield func(*Trajectory, error) bool) {
-		for row, err := range tableRows[trajectoryRow](d, ConfigTrajectories, split) {
-			var t *Trajectory
-			if err == nil {
-				if t, err = row.trajectory(); err != nil {
-					err = fmt.Errorf("%s: trajectory %s: %w", d.Dir, row.ID, err)
+		for _, f := range d.table(ConfigTrajectories, split).Files {
+			at := 0
+			path := filepath.Join(d.Dir, filepath.FromSlash(f.Name))
+			for row, err := range parquetRows[trajectoryRow](path, schemas[ConfigTrajectories]) {
+				var t *Trajectory
+				if err == nil {
+					if t, err = row.trajectory(); err != nil {
+						err = fmt.Errorf("%s: row %d (%s): %w", path, at, row.ID, err)
+					}
 				}
-			}
-			if !yield(t, err) || err != nil {
-				return
+				if !yield(t, err) || err != nil {
+					return
+				}
+				at++
 			}
 		}
 	}

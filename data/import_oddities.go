@@ -7,11 +7,43 @@ import (
 	"terraloom/data/strictjson"
 )
 
-var (
-	numberText  = regexp.MustCompile(`^[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\s*%?$`)
-	drivePath   = regexp.MustCompile(`(?:^|\s)[A-Za-z]:[\\/]`)
-	entryFolder = regexp.MustCompile(`question[-_ ]?([0-9]+)`)
-)
+var numberText = regexp.MustCompile(`^[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?\s*%?$`)
+
+// isNumberText reports whether a text is a number or a percentage.
+func isNumberText(s string) bool {
+	return s != "" && len(s) < 40 && strings.IndexByte("+-0123456789", s[0]) >= 0 && numberText.MatchString(s)
+}
+
+// hasDrive reports whether a text holds a path with a drive letter.
+func hasDrive(s string) bool {
+	for i := 1; i+1 < len(s); i++ {
+		if s[i] != ':' || s[i+1] != '/' && s[i+1] != '\\' {
+			continue
+		}
+		letter := s[i-1] | 0x20
+		if 'a' <= letter && letter <= 'z' && (i == 1 || strings.IndexByte(" \t\n", s[i-2]) >= 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// otherEntry reports whether a text names the folder of another entry, as in
+// question12 or question-12.
+func (e *benchEntry) otherEntry(s string) bool {
+	for {
+		_, rest, ok := strings.Cut(s, "question")
+		if !ok {
+			return false
+		}
+		rest = strings.TrimLeft(rest, "-_ ")
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		if digits > 0 && rest[:digits] != e.number {
+			return true
+		}
+		s = rest
+	}
+}
 
 // checkArguments lists the oddities of a call's arguments.
 func (e *benchEntry) checkArguments(step int, s *Step) {
@@ -28,27 +60,30 @@ func (e *benchEntry) checkArguments(step int, s *Step) {
 	if len(lengths) > 1 {
 		e.note(UnequalLists, step, "%s", s.Tool)
 	}
-	found := map[string]string{} // kind → first pointer
+	checks := []struct {
+		kind string
+		hit  func(text string) bool
+		at   string // pointer of the first hit
+	}{
+		{kind: NumberInText, hit: isNumberText},
+		{kind: BooleanInText, hit: func(s string) bool { return strings.EqualFold(s, "true") || strings.EqualFold(s, "false") }},
+		{kind: OuterBlanks, hit: func(s string) bool { return s != strings.TrimSpace(s) }},
+		{kind: AbsolutePath, hit: hasDrive},
+		{kind: OtherEntryPath, hit: e.otherEntry},
+	}
 	s.Arguments.Leaves("", func(pointer string, leaf strictjson.Value) {
 		if leaf.Kind() != strictjson.String {
 			return
 		}
-		text := leaf.Text()
-		for kind, hit := range map[string]bool{
-			NumberInText:   numberText.MatchString(text),
-			BooleanInText:  strings.EqualFold(text, "true") || strings.EqualFold(text, "false"),
-			OuterBlanks:    text != strings.TrimSpace(text),
-			AbsolutePath:   drivePath.MatchString(text),
-			OtherEntryPath: e.otherEntry(text),
-		} {
-			if _, ok := found[kind]; hit && !ok {
-				found[kind] = pointer
+		for i := range checks {
+			if c := &checks[i]; c.at == "" && c.hit(leaf.Text()) {
+				c.at = pointer
 			}
 		}
 	})
-	for _, kind := range []string{NumberInText, BooleanInText, OuterBlanks, AbsolutePath, OtherEntryPath} {
-		if pointer, ok := found[kind]; ok {
-			e.note(kind, step, "arguments%s", pointer)
+	for _, c := range checks {
+		if c.at != "" {
+			e.note(c.kind, step, "arguments%s", c.at)
 		}
 	}
 }
@@ -72,15 +107,6 @@ func (e *benchEntry) checkList(step int, key string, list strictjson.Value) {
 	}
 }
 
-func (e *benchEntry) otherEntry(text string) bool {
-	for _, m := range entryFolder.FindAllStringSubmatch(text, -1) {
-		if m[1] != e.number {
-			return true
-		}
-	}
-	return false
-}
-
 // checkObservation lists the oddities of an observation and its declared type.
 func (e *benchEntry) checkObservation(step int, s *Step, declared strictjson.Value) {
 	v := s.Observation
@@ -89,7 +115,7 @@ func (e *benchEntry) checkObservation(step int, s *Step, declared strictjson.Val
 	}
 	text := v.Text()
 	switch {
-	case v.Kind() == strictjson.String && numberText.MatchString(text):
+	case v.Kind() == strictjson.String && isNumberText(text):
 		e.note(NumberInText, step, "observation")
 	case v.Kind() == strictjson.String && text != "" && strings.ContainsRune("[{(", rune(text[0])):
 		e.note(TextLiteral, step, "observation")
@@ -97,7 +123,7 @@ func (e *benchEntry) checkObservation(step int, s *Step, declared strictjson.Val
 	absolute, other := false, false
 	v.Leaves("", func(_ string, leaf strictjson.Value) {
 		if leaf.Kind() == strictjson.String {
-			absolute = absolute || drivePath.MatchString(leaf.Text())
+			absolute = absolute || hasDrive(leaf.Text())
 			other = other || e.otherEntry(leaf.Text())
 		}
 	})

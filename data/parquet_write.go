@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/apache/thrift/lib/go/thrift"
@@ -43,7 +45,7 @@ type leaf struct {
 
 // hashedRow is one row on its way to the file and, after it, its hash.
 type hashedRow struct {
-	row  any
+	row  tableRow
 	hash uint64
 }
 
@@ -155,6 +157,9 @@ func (p *parquetWriter) marshal(rows []any, _ *xschema.SchemaHandler) (*map[stri
 		row.hash = rowHash(buf)
 		for _, v := range buf {
 			t := &tables[v.Column()]
+			if v.Kind() == parquet.ByteArray && !utf8.Valid(v.ByteArray()) {
+				return nil, fmt.Errorf("trajectory %s: column %s: invalid UTF-8", row.row.trajectoryID(), strings.Join(p.schema.Columns()[v.Column()], "."))
+			}
 			t.Values = append(t.Values, plainValue(v))
 			t.DefinitionLevels = append(t.DefinitionLevels, int32(v.DefinitionLevel()))
 			t.RepetitionLevels = append(t.RepetitionLevels, int32(v.RepetitionLevel()))

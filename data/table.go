@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,8 +44,8 @@ type tableRow interface {
 // sampleRows rows of each table are shown in the report.
 const sampleRows = 3
 
-// workers runs the encoding and checking of row groups beside the caller. One
-// row group is in work for each processor, which bounds the memory.
+// workers runs the encoding and checking of row groups beside the caller. Few
+// are in work at a time, which bounds the memory.
 type workers struct {
 	slots chan struct{}
 	wg    sync.WaitGroup
@@ -52,7 +53,9 @@ type workers struct {
 	err   error
 }
 
-func newWorkers() *workers { return &workers{slots: make(chan struct{}, runtime.GOMAXPROCS(0))} }
+func newWorkers() *workers {
+	return &workers{slots: make(chan struct{}, min(runtime.GOMAXPROCS(0), 4))}
+}
 
 // fail keeps the first error; later ones are mostly its echoes.
 func (w *workers) fail(err error) {
@@ -120,7 +123,7 @@ type tableFile struct {
 	path   string
 	f      *os.File
 	buf    *bufio.Writer
-	sum    io.Writer
+	sum    hash.Hash
 	pw     *parquetWriter
 	ids    []string
 	hashes []uint64
@@ -171,9 +174,8 @@ func (f *tableFile) open(schema *parquet.Schema) (err error) {
 	if f.f, err = os.Create(f.path); err != nil {
 		return err
 	}
-	h := sha256.New()
-	f.buf = bufio.NewWriterSize(io.MultiWriter(f.f, h), 1<<20)
-	f.sum = h
+	f.sum = sha256.New()
+	f.buf = bufio.NewWriterSize(io.MultiWriter(f.f, f.sum), 1<<20)
 	f.pw, err = newParquetWriter(f.buf, schema)
 	return err
 }
@@ -204,8 +206,8 @@ func (f *tableFile) finish(schema *parquet.Schema) error {
 		return fmt.Errorf("%s: %w", f.path, err)
 	}
 	f.info.Rows, f.info.Bytes = len(f.hashes), info.Size()
-	f.info.SHA256 = hex.EncodeToString(f.sum.(interface{ Sum([]byte) []byte }).Sum(nil))
+	f.info.SHA256 = hex.EncodeToString(f.sum.Sum(nil))
 	err = verifyParquet(f.path, schema, f.hashes, func(row int) string { return f.ids[row] })
-	f.ids, f.hashes, f.pw = nil, nil, nil
+	f.ids, f.hashes, f.pw, f.buf, f.sum = nil, nil, nil, nil, nil
 	return err
 }

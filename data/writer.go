@@ -76,8 +76,8 @@ func (w *Writer) Add(split string, t *Trajectory, planner PlannerRow, executor [
 	if !slices.Contains(Splits, split) {
 		return fmt.Errorf("trajectory %s: split %q is none of %s", t.ID, split, strings.Join(Splits, ", "))
 	}
-	if t.ID == "" || t.SeedID == "" || len(t.Steps) == 0 {
-		return fmt.Errorf("trajectory %q of seed %q: needs an id, a seed id and at least one step", t.ID, t.SeedID)
+	if err := complete(t); err != nil {
+		return fmt.Errorf("trajectory %q: %w", t.ID, err)
 	}
 	if len(planner.Prompt) > 0 && planner.TrajectoryID != t.ID {
 		return fmt.Errorf("trajectory %s: got the planner row of %q", t.ID, planner.TrajectoryID)
@@ -98,6 +98,30 @@ func (w *Writer) Add(split string, t *Trajectory, planner PlannerRow, executor [
 	for i := range executor {
 		if err := w.addRow(ConfigExecutor, split, &executor[i]); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// complete checks what DecodeTrajectory will ask for.
+func complete(t *Trajectory) error {
+	for _, m := range []struct{ name, text string }{{"id", t.ID}, {"seed_id", t.SeedID}, {"source", t.Source}, {"domain", t.Domain}, {"query", t.Query}} {
+		if m.text == "" {
+			return fmt.Errorf("%s is empty", m.name)
+		}
+	}
+	if len(t.Steps) == 0 {
+		return errors.New("it has no steps")
+	}
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		if s.Tool == "" || s.Arguments.Kind() != strictjson.Object {
+			return fmt.Errorf("step %d: needs a tool and an object of arguments", i)
+		}
+		for _, u := range s.Uses {
+			if u.From < 0 || u.From >= i || u.Transform == "" {
+				return fmt.Errorf("step %d: an edge from step %d with the transform %q", i, u.From, u.Transform)
+			}
 		}
 	}
 	return nil

@@ -123,6 +123,9 @@ func (d *discovery) pure() {
 	}
 }
 
+// timeGroup holds everything that moves with the dates.
+const timeGroup = "time"
+
 var sampleID = regexp.MustCompile(`(?i)question[-_]?(\d{1,4})`)
 
 // samples makes the folder number of the seed a root slot.
@@ -214,10 +217,10 @@ func (d *discovery) dates() {
 		d.note("dates stay: %s", why)
 		return
 	}
-	d.add(Slot{Name: "years", Type: Period, Role: Root, Group: "time", Seed: 0, Source: &Source{Choice: years}})
+	d.add(Slot{Name: "years", Type: Period, Role: Root, Group: timeGroup, Seed: 0, Source: &Source{Choice: years}})
 	shift := "years, 0"
 	if allFull && !months && len(distinct) <= 6 && !hasLeapDay(days) {
-		d.add(Slot{Name: "days", Type: Period, Role: Root, Group: "time", Seed: 0, Source: &Source{Range: &RangeSource{Min: -12, Max: 12, Step: 1}}})
+		d.add(Slot{Name: "days", Type: Period, Role: Root, Group: timeGroup, Seed: 0, Source: &Source{Range: &RangeSource{Min: -12, Max: 12, Step: 1}}})
 		shift = "years, days"
 	}
 	for _, f := range found {
@@ -231,9 +234,9 @@ func (d *discovery) dates() {
 			if format == "%Y-%m-%d" {
 				format = ""
 			}
-			d.add(Slot{Name: name, Type: Date, Role: Derived, Group: "time", Expr: fmt.Sprintf("shift(%q, %s)", f.m.Date.Format(time.DateOnly), shift)})
+			d.add(Slot{Name: name, Type: Date, Role: Derived, Group: timeGroup, Expr: fmt.Sprintf("shift(%q, %s)", f.m.Date.Format(time.DateOnly), shift)})
 		} else {
-			d.add(Slot{Name: name, Type: Count, Role: Derived, Group: "time", Expr: fmt.Sprintf("%d + years", f.m.Date.Year())})
+			d.add(Slot{Name: name, Type: Count, Role: Derived, Group: timeGroup, Expr: fmt.Sprintf("%d + years", f.m.Date.Year())})
 		}
 		d.claim(f.pointer, span{f.m.Start, f.m.End, name, format})
 	}
@@ -256,7 +259,7 @@ func (d *discovery) yearNumbers() {
 			if !known && topKey(p) != "x" {
 				return
 			}
-			d.add(Slot{Name: name, Type: Count, Role: Derived, Group: "time", Expr: v.Text() + " + years"})
+			d.add(Slot{Name: name, Type: Count, Role: Derived, Group: timeGroup, Expr: v.Text() + " + years"})
 			d.p.Occurrences = append(d.p.Occurrences, Occurrence{At: fmt.Sprintf("/steps/%d/arguments%s", i, p), Slot: name})
 		})
 	}

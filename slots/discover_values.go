@@ -362,7 +362,7 @@ func (d *discovery) answer() {
 		dec := decimals(lit)
 		from, ok := d.answerSource(f, dec, numbers == 1)
 		if !ok {
-			if known[key64(f)] && d.free(at, i, j) || wholeSmall(text, i, j, f) {
+			if known[key64(f)] || wholeSmall(text, i, j, f) || d.onlyLabels() {
 				continue
 			}
 			d.note("the answer is left out: nothing observed gives its %s", lit)
@@ -377,13 +377,24 @@ func (d *discovery) answer() {
 	}
 }
 
+// onlyLabels reports whether scene classes are all that the trajectory observed:
+// they stay, so what is counted from them stays.
+func (d *discovery) onlyLabels() bool {
+	for i, s := range d.t.Steps {
+		if s.Tool != "get_filelist" && s.Tool != "MSCN" && !d.isPure[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // wholeSmall accepts small whole numbers that label things (zone 1, band 10).
 func wholeSmall(text string, i, j int, f float64) bool {
 	return f == math.Trunc(f) && i > 0 && text[i-1] == ' ' && f < 20 && j < len(text) && text[j] != '%' && text[j] != '.' && regexp.MustCompile(`(?i)(band|zone|region|polygon|level|class) $`).MatchString(text[:i])
 }
 
 func inWord(s string, i, j int) bool {
-	return i > 0 && (letter(s[i-1]) || s[i-1] == '_') || j < len(s) && (s[j] == '_' || letter(s[j]) && j+1 < len(s) && letter(s[j+1]) && false)
+	return i > 0 && (letter(s[i-1]) || s[i-1] == '_') || j < len(s) && s[j] == '_'
 }
 
 func (d *discovery) free(pointer string, start, end int) bool {

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"terraloom/data"
+	"terraloom/data/strictyaml"
 )
 
 // Type is the type of a slot (Earth-Agent-Pro Fig. 6).
@@ -169,11 +170,9 @@ func (p *Program) YAML() []byte {
 
 // ParseProgram reads a program file strictly: unknown and repeated keys are errors.
 func ParseProgram(src []byte, name string) (*Program, error) {
-	dec := yaml.NewDecoder(bytes.NewReader(src))
-	dec.KnownFields(true)
 	var p Program
-	if err := dec.Decode(&p); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := strictyaml.Unmarshal(src, name, &p); err != nil {
+		return nil, err
 	}
 	if p.Version != 1 {
 		return nil, fmt.Errorf("%s: program: version %d is unknown, this release reads version 1", name, p.Version)

@@ -26,11 +26,11 @@ func (c *Compiled) Show(tools Tools, sample uint64) (string, error) {
 	fmt.Fprintf(&b, "%s  (%s, program by %s, answer %s)\n\n", c.Seed.ID, state, c.Program.Origin, c.Program.Answer)
 	for i := range c.draws {
 		d := &c.draws[i]
-		fmt.Fprintf(&b, "  [%s] %-14s %-11s seed %v, one of %d\n", Types[d.slot.Type], d.slot.Name, d.slot.Type, d.slot.Seed, d.n)
+		fmt.Fprintf(&b, "  [%s] %-14s %-11s seed %v, one of %d\n", slotLetter(d.slot), d.slot.Name, d.slot.Type, d.slot.Seed, d.n)
 	}
 	derived := map[string]int{}
 	for _, d := range c.derived {
-		derived[Types[c.Program.Slots[d.slot].Type]]++
+		derived[slotLetter(&c.Program.Slots[d.slot])]++
 	}
 	for _, letter := range sortedKeys(derived) {
 		fmt.Fprintf(&b, "  [%s] %d derived slots\n", letter, derived[letter])
@@ -96,10 +96,18 @@ func (c *Compiled) Show(tools Tools, sample uint64) (string, error) {
 	return b.String(), nil
 }
 
+// slotLetter marks a slot in a review; whatever moves with the dates is time.
+func slotLetter(s *Slot) string {
+	if s.Group == timeGroup {
+		return Types[Date]
+	}
+	return Types[s.Type]
+}
+
 // mark writes the seed's text with "[P]{…}" around every slot.
 func (c *Compiled) mark(o *Occurrence, seed string) string {
 	if o.Slot != "" {
-		return "[" + Types[c.Program.Slots[c.slotAt[o.Slot]].Type] + "]{" + seed + "}"
+		return "[" + slotLetter(&c.Program.Slots[c.slotAt[o.Slot]]) + "]{" + seed + "}"
 	}
 	parts, err := parseTemplate(o.Text)
 	if err != nil {
@@ -112,13 +120,13 @@ func (c *Compiled) mark(o *Occurrence, seed string) string {
 			continue
 		}
 		s := &c.Program.Slots[c.slotAt[p.slot]]
-		text := ""
+		text := "…" // an answer, known after the steps
 		if render, err := s.Type.formatter(p.format); err == nil && c.seedVals[c.slotAt[p.slot]] != nil {
 			if buf, err := render(c.seedVals[c.slotAt[p.slot]], nil); err == nil {
 				text = string(buf)
 			}
 		}
-		fmt.Fprintf(&b, "[%s]{%s}", Types[s.Type], text)
+		fmt.Fprintf(&b, "[%s]{%s}", slotLetter(s), text)
 	}
 	return b.String()
 }

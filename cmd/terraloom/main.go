@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"terraloom/data"
+	"terraloom/data/strictyaml"
 	"terraloom/slots"
 	"terraloom/synth"
 )
@@ -63,7 +64,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked):
 		return exitExists
 	case errors.As(err, &input), errors.Is(err, data.ErrNotFound), errors.Is(err, data.ErrCorrupt), errors.Is(err, data.ErrNotDataset),
-		errors.Is(err, slots.ErrProgram), errors.Is(err, slots.ErrStaleReview), errors.Is(err, synth.ErrUnreviewed):
+		errors.Is(err, strictyaml.ErrConfig), errors.Is(err, slots.ErrProgram), errors.Is(err, slots.ErrStaleReview), errors.Is(err, synth.ErrUnreviewed):
 		return exitInput
 	}
 	return exitError
