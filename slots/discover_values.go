@@ -135,25 +135,41 @@ func span2(v []float64) (lo, hi float64) {
 	return lo, hi
 }
 
-// vary adds the slots and occurrences of one group of measured values.
+// spread is how far measured values may be drawn apart around their mean. It
+// is never below 1, so that rounding cannot merge two values.
+const spread = 1.15
+
+// vary adds the slots and occurrences of one group of measured values: free
+// positive values and pixels are scaled, bounded ones are spread around their
+// mean and moved within their bounds.
 func (d *discovery) vary(n int, g *measured) {
 	lo, hi := span2(g.values)
 	step := math.Pow(10, -float64(min(g.decimals, 6)))
-	grid := func(min, max, step float64) *Source {
-		return &Source{Range: &RangeSource{Min: roundTo(min, 9), Max: roundTo(max, 9), Step: step, Except: []float64{0}}}
+	grid := func(min, max, step, except float64) *Source {
+		return &Source{Range: &RangeSource{Min: roundTo(min, 9), Max: roundTo(max, 9), Step: step, Except: []float64{except}}}
 	}
 	var scale, offset *Source
-	between := func(low, high, reach float64) { // offsets that keep lo and hi inside
-		a, b := math.Max(low-lo, -reach), math.Min(high-hi, reach)
+	mean := 0.0 // around which values are spread
+	between := func(low, high, reach float64) {
+		widest := 1.0
+		if hi > lo && !g.integers {
+			mean, widest = roundTo((lo+hi)/2, 6), spread
+		}
+		a, b := math.Max(low-(mean+widest*(lo-mean)), -reach), math.Min(high-(mean+widest*(hi-mean)), reach)
 		s := math.Max(step, math.Pow(10, math.Floor(math.Log10(reach/20))))
 		a, b = math.Ceil(a/s)*s, math.Floor(b/s)*s
-		if (b-a)/s >= 4 {
-			offset = grid(a, b, s)
+		if (b-a)/s < 4 {
+			mean = 0
+			return
+		}
+		offset = grid(a, b, s, 0)
+		if widest > 1 {
+			scale = grid(1, widest, 0.01, 1)
 		}
 	}
 	switch g.unit() {
 	case "pixel":
-		offset = grid(2, 60, 1)
+		offset, scale = grid(2, 60, 1, 0), grid(0.80, 0.97, 0.005, 1)
 	case "share":
 		between(0.0005, 0.9995, 0.12)
 	case "percent":
@@ -165,15 +181,14 @@ func (d *discovery) vary(n int, g *measured) {
 	}
 	switch {
 	case offset != nil:
+	case g.integers && g.unit() == "percent":
+		offset = grid(math.Ceil(-lo), math.Max(math.Ceil(-lo)+1, 100-hi), 1, 0)
 	case g.integers:
-		offset = grid(1, math.Max(6, math.Ceil(math.Abs(hi)*0.2)), 1)
-		if g.unit() == "percent" {
-			offset = grid(math.Ceil(-lo), math.Max(math.Ceil(-lo)+1, 100-hi), 1)
-		}
+		offset = grid(1, math.Max(6, math.Ceil(math.Abs(hi)*0.2)), 1, 0)
 	case g.unit() == "free" && lo >= 0:
-		scale = grid(1.02, 1.30, 0.0025) // above 1, so that rounding never merges values
+		scale = grid(1.02, 1.30, 0.0025, 1)
 	default: // bounded on both sides, or of mixed sign: shrink towards 0
-		scale = grid(0.80, 0.98, 0.0025)
+		scale = grid(0.80, 0.98, 0.0025, 1)
 	}
 	s, o := "1", "0"
 	if scale != nil {
@@ -181,6 +196,9 @@ func (d *discovery) vary(n int, g *measured) {
 	}
 	if offset != nil {
 		o = d.add(Slot{Name: fmt.Sprintf("offset%d", n), Type: NumberType, Role: Root, Group: g.tool, Seed: 0.0, Source: offset})
+	}
+	if mean != 0 && scale != nil {
+		o = fmt.Sprintf("%s - (%s - 1) * %v", o, s, mean)
 	}
 	for _, i := range g.steps {
 		at := fmt.Sprintf("/steps/%d/observation", i)
@@ -394,7 +412,7 @@ func wholeSmall(text string, i, j int, f float64) bool {
 }
 
 func inWord(s string, i, j int) bool {
-	return i > 0 && (letter(s[i-1]) || s[i-1] == '_') || j < len(s) && s[j] == '_'
+	return i > 0 && (letter(s[i-1]) || s[i-1] == '_' || s[i-1] == '^') || j < len(s) && s[j] == '_'
 }
 
 func (d *discovery) free(pointer string, start, end int) bool {

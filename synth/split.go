@@ -2,14 +2,18 @@ package synth
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
 
 	"terraloom/data"
+	"terraloom/slots"
+	"terraloom/slots/gazetteer"
 )
 
-// Seeds at least this similar stay in one split, or work on the same files.
+// Seeds whose questions are at least this similar, places and dates aside, stay
+// in one split, as do seeds that work on the same files.
 const seedSimilarity = 0.6
 
 // share of the seeds that validation and test get each.
@@ -43,7 +47,7 @@ func components(seeds []*data.Trajectory, seed uint64) []component {
 	shingles := make([]map[string]bool, len(seeds))
 	files := map[string]int{}
 	for i, t := range seeds {
-		shingles[i] = shingleSet(t.Query)
+		shingles[i] = shingleSet(template(t.Query))
 		for j := range i {
 			if jaccard(shingles[i], shingles[j]) >= seedSimilarity {
 				union(i, j)
@@ -73,24 +77,26 @@ func components(seeds []*data.Trajectory, seed uint64) []component {
 	return comps
 }
 
-// assign fills test and validation per domain with the components that a hash
-// of their first seed puts in front; the rest trains.
+// assign fills test and validation with the components that a hash of their
+// first seed puts in front, each domain in proportion; the rest trains.
 func assign(comps []component, seed uint64) {
 	byDomain := map[string][]int{}
 	total := map[string]int{}
+	seeds := 0
 	for i := range comps {
 		d := comps[i].seeds[0].Domain
 		byDomain[d] = append(byDomain[d], i)
 		total[d] += len(comps[i].seeds)
+		seeds += len(comps[i].seeds)
 	}
+	quota := quotas(total, int(float64(seeds)*heldOut+0.5))
 	for d, order := range byDomain {
 		slices.SortFunc(order, func(i, j int) int {
 			a, _ := stream(seed, "split "+comps[i].seeds[0].ID, 0, 0)
 			b, _ := stream(seed, "split "+comps[j].seeds[0].ID, 0, 0)
 			return cmp.Or(cmp.Compare(a, b), cmp.Compare(i, j))
 		})
-		quota := int(float64(total[d])*heldOut + 0.5)
-		room := map[string]int{"test": quota, "validation": quota}
+		room := map[string]int{"test": quota[d], "validation": quota[d]}
 		for _, i := range order {
 			comps[i].split = "train"
 			n := len(comps[i].seeds)
@@ -103,6 +109,54 @@ func assign(comps []component, seed uint64) {
 			}
 		}
 	}
+}
+
+// quotas shares n seats among the domains by largest remainder.
+func quotas(total map[string]int, n int) map[string]int {
+	all := 0
+	for _, t := range total {
+		all += t
+	}
+	domains := slices.Sorted(maps.Keys(total))
+	quota := map[string]int{}
+	given := 0
+	for _, d := range domains {
+		quota[d] = total[d] * n / all
+		given += quota[d]
+	}
+	slices.SortStableFunc(domains, func(a, b string) int {
+		return cmp.Compare(total[b]*n%all, total[a]*n%all)
+	})
+	for _, d := range domains[:n-given] {
+		quota[d]++
+	}
+	return quota
+}
+
+// template is a question with its places, dates and numbers left open: questions
+// that differ in these alone make the same instances.
+func template(query string) string {
+	var b strings.Builder
+	at := 0
+	cut := func(start, end int, word string) {
+		if start >= at {
+			b.WriteString(query[at:start])
+			b.WriteString(word)
+			at = end
+		}
+	}
+	places, dates := gazetteer.Find(query), slots.FindDates(query)
+	for len(places)+len(dates) > 0 {
+		if len(dates) == 0 || len(places) > 0 && places[0].Start < dates[0].Start {
+			cut(places[0].Start, places[0].End, "place")
+			places = places[1:]
+		} else {
+			cut(dates[0].Start, dates[0].End, "date")
+			dates = dates[1:]
+		}
+	}
+	b.WriteString(query[at:])
+	return b.String()
 }
 
 // listing identifies the dated files a seed works on; "" where it has none.

@@ -19,14 +19,14 @@ type seedFlags struct {
 }
 
 func (s *seedFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.path, "seeds", "", "seed trajectories: a file or a folder of .json and .jsonl files")
+	f.StringVar(&s.path, "seeds", "", "seed trajectories: a file or a folder of .json and .jsonl files (default: the bundled sample)")
 	f.StringVar(&s.format, "format", "", "earth-bench, openearthagent or own (default: by content)")
 	f.StringVar(&s.regime, "regime", "ap", "query of Earth-Bench entries: if, ap or user")
 }
 
 func (s *seedFlags) load() (*data.ImportResult, error) {
 	if s.path == "" {
-		return nil, usageError{fmt.Errorf("--seeds is missing: give a file such as question.json")}
+		return data.SampleSeeds()
 	}
 	res, err := data.Import(s.path, s.format, data.ImportOptions{Regime: s.regime})
 	if err != nil {
