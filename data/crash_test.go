@@ -59,7 +59,7 @@ func TestKilledRunsLeaveNoHalfDataset(t *testing.T) {
 	whole := time.Since(start)
 	complete := folderBytes(t, dir)
 
-	kills := 25
+	kills := 16
 	if testing.Short() {
 		kills = 6
 	}

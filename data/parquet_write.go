@@ -9,7 +9,6 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
-	"unsafe"
 
 	"github.com/apache/thrift/lib/go/thrift"
 	"github.com/parquet-go/parquet-go"
@@ -173,8 +172,7 @@ func (p *parquetWriter) marshal(rows []any, _ *xschema.SchemaHandler) (*map[stri
 	return &byName, nil
 }
 
-// plainValue is v as xitongsys encodes it. The string shares the bytes of the
-// row's own string, which is immutable.
+// plainValue is v as xitongsys encodes it.
 func plainValue(v parquet.Value) any {
 	switch {
 	case v.IsNull():
@@ -182,8 +180,7 @@ func plainValue(v parquet.Value) any {
 	case v.Kind() == parquet.Int64:
 		return v.Int64()
 	}
-	b := v.ByteArray()
-	return unsafe.String(unsafe.SliceData(b), len(b))
+	return string(v.ByteArray())
 }
 
 var hashSeed = maphash.MakeSeed()
