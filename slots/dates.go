@@ -70,7 +70,7 @@ func dateAt(s string, i, j int) (Mention, bool) {
 	}
 	switch j - i {
 	case 8:
-		y, mo, d := num(s[i:i+4]), num(s[i+4:i+6]), num(s[i+6:])
+		y, mo, d := num(s[i:i+4]), num(s[i+4:i+6]), num(s[i+6:j])
 		if t, ok := day(y, mo, d); ok {
 			return Mention{i, j, t, "%Y%m%d"}, true
 		}

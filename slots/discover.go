@@ -274,7 +274,7 @@ type product struct {
 
 // products in order: the first whose mark stands in a file name or the query counts.
 var products = []product{
-	{[]string{"built_volume", "built_surface", "built-up volume"}, "1975-01-01", 5},
+	{[]string{"built_volume", "built_surface", "built-up volume"}, "1980-01-01", 5},
 	{[]string{"avg_rad", "nighttime light", "night light"}, "2012-05-01", 0},
 	{[]string{"sentinel-2", "sentinel 2"}, "2015-07-01", 0},
 	{[]string{"sentinel-1", "sentinel 1"}, "2014-10-01", 0},

@@ -3,6 +3,7 @@ package slots
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,13 +75,21 @@ func compileExpr(src string, env map[string]any) (*vm.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	deepest := 0
+	// DisableAllBuiltins leaves some predicates in place, groupBy among them, whose
+	// result has no fixed order.
+	deepest, foreign := 0, ""
 	root := prog.Node()
 	ast.Walk(&root, visitFunc(func(n ast.Node) {
+		if b, ok := n.(*ast.BuiltinNode); ok && !slices.Contains(strings.Split(allowedFuncs, ","), b.Name) {
+			foreign = b.Name
+		}
 		if p, ok := n.(*ast.PredicateNode); ok {
 			deepest = max(deepest, predicateDepth(p))
 		}
 	}))
+	if foreign != "" {
+		return nil, fmt.Errorf("unknown function %s", foreign)
+	}
 	if deepest > maxNesting {
 		return nil, fmt.Errorf("predicates are nested %d deep; at most %d", deepest, maxNesting)
 	}

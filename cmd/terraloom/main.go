@@ -59,7 +59,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(err, synth.ErrShort):
+	case errors.Is(err, synth.ErrShort), errors.Is(err, errUnscored):
 		return exitIncomplete
 	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked):
 		return exitExists
@@ -88,7 +88,7 @@ func newRootCmd() *cobra.Command {
 	}
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log more")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newSynthCmd(), newSlotsCmd(), newDataCmd())
+	root.AddCommand(newSynthCmd(), newSlotsCmd(), newDataCmd(), newRewardCmd())
 	return root
 }
 
