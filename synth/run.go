@@ -260,12 +260,10 @@ func (a *taker) take(p *plan, c *candidate) error {
 // Manifest describes the run for the dataset folder.
 func (r *Report) Manifest(o Options, inputs []data.Input) *data.Manifest {
 	m := &data.Manifest{Seed: o.Seed, Options: o.value(), Inputs: inputs, Refusals: r.Refusals}
-	for _, c := range []data.Count{
+	m.Counts = []data.Count{
 		{Name: "seeds", Count: r.Seeds}, {Name: "seed groups", Count: r.Components}, {Name: "instances drawn", Count: r.Drawn},
 		{Name: "instances taken", Count: r.Trajectories}, {Name: "planner rows", Count: r.PlannerRows}, {Name: "nodes", Count: r.Nodes},
 		{Name: "executor rows", Count: r.ExecutorRows}, {Name: refusedTarget, Count: r.LongNodes}, {Name: "instances without answer", Count: r.AnswersDropped},
-	} {
-		m.Counts = append(m.Counts, c)
 	}
 	for _, s := range data.Splits {
 		m.Counts = append(m.Counts, data.Count{Name: "split " + s, Count: r.Split[s]})
