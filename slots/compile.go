@@ -3,6 +3,7 @@ package slots
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,7 +87,10 @@ func Compile(p *Program, seed *data.Trajectory, tools Tools) (*Compiled, error) 
 		return nil, err
 	}
 	f := frame{c: c, values: c.seedVals}
-	return c, f.derive(false)
+	if err := f.derive(false); err != nil {
+		return fail("with the seed's own values: %v", err)
+	}
+	return c, nil
 }
 
 func (c *Compiled) errorf(format string, args ...any) error {
@@ -99,6 +103,7 @@ func (c *Compiled) compileSlots() error {
 	env := map[string]any{
 		"was":      func(string) (any, error) { return nil, nil },
 		"observed": func(int, string) (any, error) { return nil, nil },
+		"tick":     func(any) (any, error) { return nil, nil },
 	}
 	for i, s := range p.Slots {
 		switch _, repeated := c.slotAt[s.Name]; {
@@ -110,13 +115,12 @@ func (c *Compiled) compileSlots() error {
 			return c.errorf("slot %s: unknown type %q", s.Name, s.Type)
 		case s.Role != Root && s.Role != Derived:
 			return c.errorf("slot %s: role %q is neither root nor derived", s.Name, s.Role)
+		case reserved(s.Name):
+			return c.errorf("slot %s: the name is taken by the expression language", s.Name)
 		case s.Role == Root && (s.Source == nil || s.Expr != ""):
 			return c.errorf("slot %s: a root slot needs a source and no expr", s.Name)
 		case s.Role == Derived && (s.Source != nil || s.Expr == ""):
 			return c.errorf("slot %s: a derived slot needs an expr and no source", s.Name)
-		}
-		if env[s.Name] != nil {
-			return c.errorf("slot %s: the name is taken by the expression language", s.Name)
 		}
 		c.slotAt[s.Name] = i
 		env[s.Name] = s.Type.sample()
@@ -314,14 +318,14 @@ func sameShape(a, b strictjson.Value) bool {
 }
 
 // evaluate computes one derived slot and checks its type and limits.
-func (c *Compiled) evaluate(machine *vm.VM, d derivedSlot, env map[string]any) (any, error) {
-	s := &c.Program.Slots[d.slot]
-	started := time.Now()
-	v, err := machine.Run(d.prog, env)
+func (f *frame) evaluate(d derivedSlot) (any, error) {
+	s := &f.c.Program.Slots[d.slot]
+	f.started = time.Now()
+	v, err := f.machine.Run(d.prog, f.env)
 	if err != nil {
 		return nil, fmt.Errorf("slot %s: %w", s.Name, err)
 	}
-	if spent := time.Since(started); spent > maxEvaluate {
+	if spent := time.Since(f.started); spent > maxEvaluate {
 		return nil, fmt.Errorf("slot %s: evaluation took %s; at most %s", s.Name, spent.Round(time.Millisecond), maxEvaluate)
 	}
 	return s.Type.check(v, s.Name)
@@ -332,7 +336,7 @@ func (t Type) check(v any, name string) (any, error) {
 	switch t {
 	case NumberType, Threshold:
 		f, err := floatArg(v)
-		if err != nil || f != f {
+		if err != nil || f != f || math.IsInf(f, 0) {
 			return nil, fmt.Errorf("slot %s: %v is not a finite number", name, v)
 		}
 		return f, nil
@@ -345,6 +349,9 @@ func (t Type) check(v any, name string) (any, error) {
 		}
 		return nil, fmt.Errorf("slot %s: %v is not a whole number", name, v)
 	case Date:
+		if day, ok := v.(time.Time); ok { // YAML's own type, where quotes are left out
+			return day.Format(time.DateOnly), nil
+		}
 		if s, ok := v.(string); ok {
 			if _, err := time.Parse(time.DateOnly, s); err == nil {
 				return s, nil
@@ -357,6 +364,16 @@ func (t Type) check(v any, name string) (any, error) {
 		}
 		return nil, fmt.Errorf("slot %s: the result is not a non-empty text of at most %d bytes", name, maxResult)
 	case BBox:
+		if list, ok := v.([]any); ok && len(list) == 4 { // written out in the expression
+			box := make([]float64, len(list))
+			for i := range list {
+				var err error
+				if box[i], err = floatArg(list[i]); err != nil {
+					return nil, fmt.Errorf("slot %s: %w", name, err)
+				}
+			}
+			v = box
+		}
 		if items, ok := v.([]float64); ok && len(items) == 4 && items[0] < items[2] && items[1] < items[3] {
 			return items, nil
 		}

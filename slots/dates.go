@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Date mentions stand for years of satellite records; other four-digit numbers
@@ -95,8 +96,19 @@ func dateAt(s string, i, j int) (Mention, bool) {
 	return Mention{}, false
 }
 
-// textDate reads "July 12, 2022" or "12 July 2022" around the day s[i:j].
+// textDate reads "July 12, 2022" or "12 July 2022" around the day s[i:j]. Of a
+// date in another spelling ("sept. 5 2022") only the year is a mention: no
+// layout writes it again.
 func textDate(s string, i, j int) (Mention, bool) {
+	m, ok := wordDate(s, i, j)
+	if !ok {
+		return m, false
+	}
+	again, err := FormatDate(m.Date, m.Layout)
+	return m, err == nil && again == s[m.Start:m.End]
+}
+
+func wordDate(s string, i, j int) (Mention, bool) {
 	if word, start := wordBefore(s, i); start >= 0 {
 		if mo, ok := monthNames[strings.ToLower(word)]; ok {
 			k := j
@@ -159,9 +171,6 @@ func skipClock(s string, i int) int {
 func monthLayout(word string) string {
 	if len(word) == 3 && !strings.EqualFold(word, "may") {
 		return "%b"
-	}
-	if strings.EqualFold(word, "sept") {
-		return "%b" // the only four-letter short form; written with three letters
 	}
 	return "%B"
 }
@@ -236,9 +245,13 @@ func num(s string) int {
 	return n
 }
 
+// clip cuts s to at most n bytes, between runes.
 func clip(s string, n int) string {
-	if len(s) > n {
-		return s[:n]
+	if len(s) <= n {
+		return s
 	}
-	return s
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

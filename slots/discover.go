@@ -31,6 +31,7 @@ func Discover(t *data.Trajectory, tools Tools) (*Program, error) {
 	d.samples()
 	d.dates()
 	d.places()
+	d.coordinates()
 	d.tiles()
 	d.thresholds()
 	d.observations()

@@ -118,9 +118,6 @@ func (d *discovery) places() {
 		}
 		d.claim(x.pointer, span{x.m.Start, x.m.End, f.slot, style})
 	}
-	if len(kept) > 0 && strings.Contains(d.t.Query, "°") {
-		d.note("the question's coordinates stay beside a place that moves; review them")
-	}
 }
 
 // directed claims "southwestern China": the direction is true of the seed's

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"terraloom/data/strictjson"
 )
@@ -325,7 +326,7 @@ func (d *discovery) thresholds() {
 // sameUnit reports whether two numbers of a question are followed by the same unit word.
 func sameUnit(q string, a, b queryNumber) bool {
 	unit := func(n queryNumber) string {
-		f := strings.FieldsFunc(q[n.end:min(len(q), n.end+12)], func(r rune) bool { return strings.ContainsRune(" ,.;)–-", r) })
+		f := strings.FieldsFunc(q[n.end:min(len(q), n.end+12)], func(r rune) bool { return strings.ContainsRune(" ,.;:?!)–-", r) })
 		if len(f) == 0 {
 			return ""
 		}
@@ -351,34 +352,16 @@ func (d *discovery) answer() {
 	for _, q := range queryNumbers(d.t.Query) {
 		known[key64(q.f)] = true
 	}
-	matches := answerNumber.FindAllStringIndex(text, -1)
-	numbers := 0
-	for _, m := range matches {
-		if d.free(at, m[0], m[1]) && !inWord(text, m[0], m[1]) {
-			numbers++
-		}
-	}
+	matches := d.answerNumbers(at, text)
 	for n, m := range matches {
 		i, j := m[0], m[1]
-		if !d.free(at, i, j) || inWord(text, i, j) {
-			continue
-		}
-		if c := text[i]; !digit(c) {
-			width := 1
-			if c != '-' {
-				width = len("–")
-			}
-			if i > 0 && (digit(text[i-1]) || letter(text[i-1])) {
-				i += width // a range or a hyphen, not a sign
-			}
-		}
 		lit := strings.NewReplacer("−", "-", "–", "-").Replace(text[i:j])
 		f, err := strconv.ParseFloat(lit, 64)
 		if err != nil {
 			continue
 		}
 		dec := decimals(lit)
-		from, ok := d.answerSource(f, dec, numbers == 1)
+		from, ok := d.answerSource(f, dec, len(matches) == 1)
 		if !ok {
 			if known[key64(f)] || wholeSmall(text, i, j, f) || d.onlyLabels() {
 				continue
@@ -393,6 +376,26 @@ func (d *discovery) answer() {
 		name := d.add(Slot{Name: fmt.Sprintf("answer%d", n+1), Type: NumberType, Role: Derived, Group: "answer", Expr: from})
 		d.claim(at, span{i, j, name, fmt.Sprintf(".%df", dec)})
 	}
+}
+
+// answerNumbers are the spans of an answer's numbers with their signs. A hyphen
+// after a letter or digit is no sign, and a whole number behind it (Sentinel-2)
+// no number.
+func (d *discovery) answerNumbers(at, text string) [][2]int {
+	var found [][2]int
+	for _, m := range answerNumber.FindAllStringIndex(text, -1) {
+		i, j := m[0], m[1]
+		if _, width := utf8.DecodeRuneInString(text[i:]); !digit(text[i]) && i > 0 && (digit(text[i-1]) || letter(text[i-1])) {
+			named := letter(text[i-1])
+			if i += width; named && !strings.Contains(text[i:j], ".") {
+				continue
+			}
+		}
+		if d.free(at, i, j) && !inWord(text, i, j) {
+			found = append(found, [2]int{i, j})
+		}
+	}
+	return found
 }
 
 // onlyLabels reports whether scene classes are all that the trajectory observed:

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
@@ -17,15 +19,29 @@ import (
 
 // Limits of one derived slot. A program that needs more is refused.
 const (
-	maxNodes     = 500         // nodes of an expression
-	maxNesting   = 2           // predicates inside predicates
-	maxMemory    = 100_000     // expr-lang memory units of one evaluation
-	maxResult    = 64 << 10    // bytes of a text result
-	maxList      = 10_000      // items of a list result
-	maxEvaluate  = time.Second // wall clock of one evaluation
-	maxSlots     = 5_000       // slots of a program
-	allowedFuncs = "len,upper,lower,trim,trimPrefix,trimSuffix,split,join,replace,repeat,hasPrefix,hasSuffix,indexOf,lastIndexOf,abs,ceil,floor,int,float,string,min,max,sum,mean,median,first,last,take,reverse,sort,uniq,concat,map,filter,all,any,none,one,count,find,findIndex,reduce"
+	maxNodes    = 500         // nodes of an expression
+	maxNesting  = 2           // predicates inside predicates
+	maxMemory   = 100_000     // expr-lang memory units of one evaluation
+	maxResult   = 64 << 10    // bytes of a text, also between
+	maxList     = 10_000      // items of a list, also between
+	maxEvaluate = time.Second // wall clock of one evaluation
+	maxSlots    = 5_000       // slots of a program
 )
+
+// builtins are the functions of expr-lang that programs may call: those whose
+// cost its memory budget bounds and whose result does not depend on map order,
+// clock or environment.
+var builtins = strings.Fields(`len upper lower trim trimPrefix trimSuffix repeat hasPrefix hasSuffix indexOf lastIndexOf
+	abs ceil floor int float min max sum mean median first last take reverse sort concat
+	map filter all any none one count find findIndex reduce`)
+
+// keywords are what else cannot name a slot.
+var keywords = strings.Fields("was observed tick let in not and or matches contains startsWith endsWith nil true false if else")
+
+// reserved reports whether the expression language uses a name itself.
+func reserved(name string) bool {
+	return slices.Contains(builtins, name) || slices.Contains(keywords, name) || slices.ContainsFunc(helpers, func(h helper) bool { return h.name == name })
+}
 
 // placeValue is what expressions see of a place.
 type placeValue struct {
@@ -65,30 +81,43 @@ func (t Type) sample() any {
 // compileExpr type-checks one derived slot against the slots it may name.
 func compileExpr(src string, env map[string]any) (*vm.Program, error) {
 	options := []expr.Option{
-		expr.Env(env), expr.MaxNodes(maxNodes), expr.Timezone("UTC"), expr.DisableAllBuiltins(),
+		expr.Env(env), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(), expr.Patch(visitFunc(guard)),
 	}
-	for _, name := range strings.Split(allowedFuncs, ",") {
+	for _, name := range builtins {
 		options = append(options, expr.EnableBuiltin(name))
 	}
-	options = append(options, helpers...)
+	for _, h := range helpers {
+		options = append(options, h.option)
+	}
 	prog, err := expr.Compile(src, options...)
 	if err != nil {
 		return nil, err
 	}
 	// DisableAllBuiltins leaves some predicates in place, groupBy among them, whose
 	// result has no fixed order.
+	// It also takes unknown names for arguments of functions with declared types.
 	deepest, foreign := 0, ""
+	declared := map[string]bool{}
 	root := prog.Node()
-	ast.Walk(&root, visitFunc(func(n ast.Node) {
-		if b, ok := n.(*ast.BuiltinNode); ok && !slices.Contains(strings.Split(allowedFuncs, ","), b.Name) {
-			foreign = b.Name
-		}
-		if p, ok := n.(*ast.PredicateNode); ok {
-			deepest = max(deepest, predicateDepth(p))
+	ast.Walk(&root, visitFunc(func(n *ast.Node) {
+		switch x := (*n).(type) {
+		case *ast.BuiltinNode:
+			if !slices.Contains(builtins, x.Name) {
+				foreign = x.Name
+			}
+		case *ast.PredicateNode:
+			deepest = max(deepest, predicateDepth(x))
+		case *ast.VariableDeclaratorNode:
+			declared[x.Name] = true
 		}
 	}))
+	for _, name := range names(prog) {
+		if _, known := env[name]; !known && !declared[name] && !reserved(name) {
+			foreign = name
+		}
+	}
 	if foreign != "" {
-		return nil, fmt.Errorf("unknown function %s", foreign)
+		return nil, fmt.Errorf("unknown name %s", foreign)
 	}
 	if deepest > maxNesting {
 		return nil, fmt.Errorf("predicates are nested %d deep; at most %d", deepest, maxNesting)
@@ -96,28 +125,72 @@ func compileExpr(src string, env map[string]any) (*vm.Program, error) {
 	return prog, nil
 }
 
+// guard puts a call of tick around whatever an evaluation repeats or uses again:
+// the bodies of predicates and the values of variables. There limits of time and
+// size are checked, so that neither loops nor doubling get past them.
+func guard(n *ast.Node) {
+	ticked := func(body ast.Node) ast.Node {
+		if c, ok := body.(*ast.CallNode); ok {
+			if id, ok := c.Callee.(*ast.IdentifierNode); ok && id.Value == "tick" {
+				return body
+			}
+		}
+		return &ast.CallNode{Callee: &ast.IdentifierNode{Value: "tick"}, Arguments: []ast.Node{body}}
+	}
+	switch x := (*n).(type) {
+	case *ast.PredicateNode:
+		x.Node = ticked(x.Node)
+	case *ast.VariableDeclaratorNode:
+		x.Value = ticked(x.Value)
+	}
+}
+
+// tick hands v on within the limits of the evaluation that runs.
+func (f *frame) tick(v any) (any, error) {
+	if time.Since(f.started) > maxEvaluate {
+		return nil, fmt.Errorf("the evaluation takes longer than %s", maxEvaluate)
+	}
+	switch x := v.(type) {
+	case string:
+		return textResult(x, len(x))
+	case []any:
+		if len(x) > maxList {
+			return nil, fmt.Errorf("a list of %d items; at most %d", len(x), maxList)
+		}
+	}
+	return v, nil
+}
+
+// textResult is s unless n, its length to be, is over the limit.
+func textResult(s string, n int) (any, error) {
+	if n > maxResult {
+		return nil, fmt.Errorf("a text of %d bytes; at most %d", n, maxResult)
+	}
+	return s, nil
+}
+
 // names returns the identifiers an expression reads.
 func names(prog *vm.Program) []string {
 	var found []string
 	node := prog.Node()
-	ast.Walk(&node, visitFunc(func(n ast.Node) {
-		if id, ok := n.(*ast.IdentifierNode); ok {
+	ast.Walk(&node, visitFunc(func(n *ast.Node) {
+		if id, ok := (*n).(*ast.IdentifierNode); ok {
 			found = append(found, id.Value)
 		}
 	}))
 	return found
 }
 
-type visitFunc func(ast.Node)
+type visitFunc func(*ast.Node)
 
-func (f visitFunc) Visit(n *ast.Node) { f(*n) }
+func (f visitFunc) Visit(n *ast.Node) { f(n) }
 
 // predicateDepth is 1 for a predicate without another inside.
 func predicateDepth(p *ast.PredicateNode) int {
 	deepest := 0
 	inner := p.Node
-	ast.Walk(&inner, visitFunc(func(m ast.Node) {
-		if q, ok := m.(*ast.PredicateNode); ok && q != p {
+	ast.Walk(&inner, visitFunc(func(m *ast.Node) {
+		if q, ok := (*m).(*ast.PredicateNode); ok && q != p {
 			deepest = max(deepest, predicateDepth(q))
 		}
 	}))
@@ -127,7 +200,7 @@ func predicateDepth(p *ast.PredicateNode) int {
 // helpers are the functions of the expression language beyond its builtins.
 // They are deterministic and free of input and output. Numbers come as any
 // because expr-lang hands int variables to float64 parameters unconverted.
-var helpers = []expr.Option{
+var helpers = []helper{
 	// shift moves a date by whole years, then by days; 29 February has no counterpart in most years.
 	function("shift", func(a []any) (any, error) {
 		t, err := dateArg(a[0])
@@ -185,10 +258,56 @@ var helpers = []expr.Option{
 	function("title", func(a []any) (any, error) {
 		words := strings.Fields(a[0].(string))
 		for i, w := range words {
-			words[i] = strings.ToUpper(w[:1]) + w[1:]
+			_, first := utf8.DecodeRuneInString(w)
+			words[i] = strings.ToUpper(w[:first]) + w[first:]
 		}
 		return strings.Join(words, " "), nil
 	}, new(func(string) string)),
+	// The next four are expr-lang's, which have no bound on what they return.
+	function("split", func(a []any) (any, error) {
+		s := a[0].(string)
+		if _, err := textResult(s, len(s)); err != nil {
+			return nil, err
+		}
+		var parts []any
+		for _, part := range strings.Split(s, a[1].(string)) {
+			parts = append(parts, part)
+		}
+		return parts, nil
+	}, new(func(string, string) []any)),
+	function("join", func(a []any) (any, error) {
+		parts, sep, n := a[0].([]any), a[1].(string), 0
+		texts := make([]string, len(parts))
+		for i, part := range parts {
+			text, ok := part.(string)
+			if !ok {
+				return nil, fmt.Errorf("join: item %d is %T, not a text", i, part)
+			}
+			texts[i], n = text, n+len(text)+len(sep)
+		}
+		if _, err := textResult("", n); err != nil {
+			return nil, err
+		}
+		return strings.Join(texts, sep), nil
+	}, new(func([]any, string) string)),
+	function("replace", func(a []any) (any, error) {
+		s, old, by := a[0].(string), a[1].(string), a[2].(string)
+		if _, err := textResult("", len(s)+strings.Count(s, old)*(len(by)-len(old))); err != nil {
+			return nil, err
+		}
+		return strings.ReplaceAll(s, old, by), nil
+	}, new(func(string, string, string) string)),
+	function("string", func(a []any) (any, error) {
+		switch x := a[0].(type) {
+		case string:
+			return x, nil
+		case int, bool:
+			return fmt.Sprint(x), nil
+		case float64:
+			return strconv.FormatFloat(x, 'f', -1, 64), nil
+		}
+		return nil, fmt.Errorf("string: %T is neither number nor text", a[0])
+	}, new(func(any) string)),
 	function("pad", func(a []any) (any, error) {
 		width := a[1].(int)
 		if width < 0 || width > 32 {
@@ -266,14 +385,19 @@ var helpers = []expr.Option{
 	function("num", func(a []any) (any, error) { return floatArg(a[0]) }, new(func(any) float64)),
 }
 
-func function(name string, f func([]any) (any, error), signature any) expr.Option {
-	return expr.Function(name, func(args ...any) (any, error) {
+type helper struct {
+	name   string
+	option expr.Option
+}
+
+func function(name string, f func([]any) (any, error), signature any) helper {
+	return helper{name, expr.Function(name, func(args ...any) (any, error) {
 		v, err := f(args)
 		if err != nil {
 			return nil, err
 		}
 		return v, nil
-	}, signature)
+	}, signature)}
 }
 
 func dateArg(a any) (time.Time, error) {

@@ -3,6 +3,7 @@ package slots
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/expr-lang/expr/vm"
 
@@ -59,7 +60,7 @@ func (f *frame) derive(late bool) error {
 	c := f.c
 	if f.env == nil {
 		f.machine = &vm.VM{MemoryBudget: maxMemory}
-		f.env = make(map[string]any, len(f.values)+2)
+		f.env = make(map[string]any, len(f.values)+3)
 		for i, x := range f.values {
 			if p, ok := x.(gazetteer.Place); ok {
 				f.env[c.Program.Slots[i].Name] = newPlaceValue(p)
@@ -67,13 +68,13 @@ func (f *frame) derive(late bool) error {
 				f.env[c.Program.Slots[i].Name] = x
 			}
 		}
-		f.env["was"], f.env["observed"] = c.was, f.observed
+		f.env["was"], f.env["observed"], f.env["tick"] = c.was, f.observed, f.tick
 	}
 	for _, d := range c.derived {
 		if d.late != late {
 			continue
 		}
-		x, err := c.evaluate(f.machine, d, f.env)
+		x, err := f.evaluate(d)
 		if err != nil {
 			return err
 		}
@@ -126,15 +127,16 @@ func (c *Compiled) was(pointer string) (any, error) {
 
 // seedValue resolves /steps/N/… without building the whole seed's value.
 func (c *Compiled) seedValue(pointer string) (strictjson.Value, bool) {
-	var step int
-	var rest string
-	if n, _ := fmt.Sscanf(pointer, "/steps/%d/%s", &step, &rest); n == 2 && step < len(c.Seed.Steps) {
-		prefix := "/steps/" + strconv.Itoa(step)
-		if p, ok := cutPointer(pointer, prefix+"/observation"); ok {
-			return c.Seed.Steps[step].Observation.At(p)
-		}
-		if p, ok := cutPointer(pointer, prefix+"/arguments"); ok {
-			return c.Seed.Steps[step].Arguments.At(p)
+	if rest, ok := strings.CutPrefix(pointer, "/steps/"); ok {
+		number, _, _ := strings.Cut(rest, "/")
+		if step, err := strconv.Atoi(number); err == nil && step >= 0 && step < len(c.Seed.Steps) {
+			prefix := "/steps/" + number
+			if p, ok := cutPointer(pointer, prefix+"/observation"); ok {
+				return c.Seed.Steps[step].Observation.At(p)
+			}
+			if p, ok := cutPointer(pointer, prefix+"/arguments"); ok {
+				return c.Seed.Steps[step].Arguments.At(p)
+			}
 		}
 	}
 	return c.Seed.Value().At(pointer)

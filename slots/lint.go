@@ -47,8 +47,8 @@ func (c *Compiled) lint(tools Tools) []error {
 		for _, pt := range parts {
 			used[pt.slot] = true
 		}
-		if what := fixedPart(o, p); what != "" {
-			bad("occurrence %s: %s stay as the seed has them", o.At, what)
+		if c.touchesFixed(o) {
+			bad("occurrence %s: bands, products and methods stay as the seed has them", o.At)
 		}
 	}
 	for _, s := range p.Slots {
@@ -58,8 +58,13 @@ func (c *Compiled) lint(tools Tools) []error {
 		if !used[s.Name] {
 			bad("slot %s stands nowhere", s.Name)
 		}
-		if s.Type == Place && s.Role == Root && degrees.MatchString(seed.Query) && !strings.Contains(strings.Join(p.Notes, "\n"), "coordinates") {
-			bad("slot %s: the query gives coordinates; they must move with the place", s.Name)
+		if s.Type == Place && s.Role == Root {
+			place, _ := gazetteer.ByName(fmt.Sprint(s.Seed))
+			for _, x := range sites(seed, place) {
+				if !slices.ContainsFunc(p.Occurrences, func(o Occurrence) bool { return o.At == x.at && c.covers(o, x.start, x.end) }) {
+					bad("slot %s: %s gives coordinates of %s; they must move with the place", s.Name, x.at, place.Name)
+				}
+			}
 		}
 	}
 	made := 0
@@ -81,8 +86,6 @@ func (c *Compiled) lint(tools Tools) []error {
 	bad("only %d of %d sample draws verify; last: %v", made, 4*samples, last)
 	return problems
 }
-
-var degrees = regexp.MustCompile(`\d\s?°\s?[NSEW]`)
 
 // Check compiles and lints a program and records the machine's review where it
 // passes.
@@ -185,16 +188,65 @@ func sameValue(a, b any) bool {
 	return a == b
 }
 
-var bandOrProduct = regexp.MustCompile(`(?i)(band|wavelength|product|collection|source|sensor|method|mode|parameter)`)
+var (
+	bandOrProduct = regexp.MustCompile(`(?i)(band|wavelength|product|collection|source|sensor|method|mode|parameter)`)
+	productToken  = regexp.MustCompile(`(?i)(?:^|[_ ])(BT_?\d*|Emis\d+|(?:SR_)?B\d{1,2}A?|sur_refl_b\d+|Reflectance_\d+|QA_PIXEL|NDVI|NDWI|LST|albedo|precipitation|avg_rad|MaxFRP|built_(?:volume|surface)[a-z_]*)(?:[_. ]|$)`)
+)
 
-// fixedPart names what an occurrence must not touch; "" where it may.
-func fixedPart(o Occurrence, p *Program) string {
-	parts := strings.Split(o.At, "/")
-	if len(parts) < 5 || parts[3] != "arguments" || strings.HasSuffix(parts[4], "path") || strings.HasSuffix(parts[4], "paths") {
-		return ""
+// touchesFixed reports whether an occurrence changes what must not change: the
+// value of an argument that names a band, product or method, or such a name in
+// a file's name.
+func (c *Compiled) touchesFixed(o Occurrence) bool {
+	text, path := "", false
+	if v, ok := c.seedValue(o.At); ok {
+		text = v.Text()
+		path = looksLikePath(messagePath(strings.TrimSpace(text)))
 	}
-	if bandOrProduct.MatchString(parts[4]) && o.Slot != "" {
-		return "bands, products and methods"
+	if parts := strings.Split(o.At, "/"); len(parts) >= 5 && parts[3] == "arguments" && bandOrProduct.MatchString(parts[4]) && !path {
+		return true
 	}
-	return ""
+	for at := 0; path; {
+		m := productToken.FindStringSubmatchIndex(text[at:])
+		if m == nil {
+			break
+		}
+		if c.covers(o, at+m[2], at+m[3]) {
+			return true
+		}
+		at += m[3]
+	}
+	return false
+}
+
+// covers reports whether an occurrence has a slot on some of the bytes start to
+// end of the seed's text, or is a whole value.
+func (c *Compiled) covers(o Occurrence, start, end int) bool {
+	if o.Slot != "" {
+		return true
+	}
+	parts, err := parseTemplate(o.Text)
+	if err != nil {
+		return false // Compile refuses it
+	}
+	at := 0
+	for _, p := range parts {
+		if p.slot == "" {
+			at += len(p.lit)
+			continue
+		}
+		i := c.slotAt[p.slot]
+		render, err := c.Program.Slots[i].Type.formatter(p.format)
+		if err != nil || c.seedVals[i] == nil {
+			return false // an answer, known after the steps
+		}
+		text, err := render(c.seedVals[i], nil)
+		if err != nil {
+			return false
+		}
+		if at < end && start < at+len(text) {
+			return true
+		}
+		at += len(text)
+	}
+	return false
 }

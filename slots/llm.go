@@ -23,6 +23,8 @@ type Proposer struct {
 	Tries   int           // requests at most, corrections included
 	Timeout time.Duration // of one request
 	Client  *http.Client  // nil: http.DefaultClient
+
+	wait func(context.Context, time.Duration) error // tests replace it
 }
 
 // ErrProposal is returned where the model gave no program that passes.
@@ -42,9 +44,13 @@ type message struct {
 	Content string `json:"content"`
 }
 
+// pause is how long to wait after the first failed request; each further one
+// doubles it.
+const pause = time.Second
+
 // Propose asks for a program of the seed and has faults corrected until one
 // passes Check or the tries are used up. The exchanges are returned in both
-// cases; a failed request is never taken for a proposal.
+// cases; a failed request is never taken for a proposal, and the next one waits.
 func (p *Proposer) Propose(ctx context.Context, seed *data.Trajectory, tools Tools) (*Program, []Exchange, error) {
 	draft, err := Discover(seed, tools)
 	if err != nil {
@@ -53,7 +59,8 @@ func (p *Proposer) Propose(ctx context.Context, seed *data.Trajectory, tools Too
 	talk := []message{{"system", proposalRules}, {"user", proposalTask(seed, draft)}}
 	var log []Exchange
 	var last error
-	for range max(1, p.Tries) {
+	wait := pause
+	for try := range max(1, p.Tries) {
 		x := Exchange{Model: p.Model, Messages: append([]message(nil), talk...)}
 		if x.Reply, err = p.ask(ctx, talk); err != nil {
 			if ctx.Err() != nil {
@@ -61,6 +68,12 @@ func (p *Proposer) Propose(ctx context.Context, seed *data.Trajectory, tools Too
 			}
 			last, x.Refused = err, err.Error()
 			log = append(log, x)
+			if try+1 < p.Tries {
+				if err := p.sleep(ctx, wait); err != nil {
+					return nil, log, err
+				}
+				wait *= 2
+			}
 			continue
 		}
 		program, err := Accept(x.Reply, p.Model, seed, tools)
@@ -72,6 +85,18 @@ func (p *Proposer) Propose(ctx context.Context, seed *data.Trajectory, tools Too
 		talk = append(talk, message{"assistant", x.Reply}, message{"user", "The program was refused:\n" + err.Error() + "\nReply with the whole corrected program."})
 	}
 	return nil, log, fmt.Errorf("%w for %s: %w", ErrProposal, seed.ID, last)
+}
+
+func (p *Proposer) sleep(ctx context.Context, d time.Duration) error {
+	if p.wait != nil {
+		return p.wait(ctx, d)
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // Accept reads a model's reply as a program of the seed and checks it. The same
@@ -131,6 +156,9 @@ func (p *Proposer) ask(ctx context.Context, talk []message) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if p.Key != "" { // servers quote the key that they refuse
+		text = bytes.ReplaceAll(text, []byte(p.Key), []byte("…"))
+	}
 	if resp.StatusCode != http.StatusOK {
 		return "", fmt.Errorf("the model server answers %s: %s", resp.Status, clip(string(text), 200))
 	}
@@ -154,7 +182,7 @@ const proposalRules = `You write slot programs: YAML that says which values of a
 Reply with one YAML document and nothing else.
 - slots: name, type (place, bbox, date, period, file, artifact, number, threshold, count, text, observation), role (root or derived), group.
   A root slot has seed (its value in the example) and source: gazetteer {kind, need}, range {min, max, step, except} or choice [..].
-  A derived slot has expr, an expression over other slots. Functions: shift(date, years, days), addMonths, addDays, daysBetween, year, month, dayOfYear, formatDate, round, clamp, pad, title, bboxAround(lon, lat, km), distanceKm, vary(was(pointer), scale, offset), num(observed(step, pointer)). A place slot p has p.name, p.admin, p.country, p.continent, p.sea, p.near, p.lon, p.lat, p.bbox.
+  A derived slot has expr, an expression over other slots. Functions: shift(date, years, days), addMonths, addDays, daysBetween, year, month, dayOfYear, formatDate, round, clamp, pad, title, string, split, join, replace, bboxAround(lon, lat, km), distanceKm, vary(was(pointer), scale, offset), num(observed(step, pointer)). A place slot p has p.name, p.admin, p.country, p.continent, p.sea, p.near, p.lon, p.lat, p.bbox.
 - occurrences: at (JSON pointer) with text (a template: {slot} or {slot:format}, "{{" is a brace) or slot (the whole value).
 - answer: derived, fixed or none.
 With every root at its seed value the program must give the example back byte for byte. No old place, date or sample number may be left when roots change. Tools, keys, bands, products and wavelengths are fixed.`

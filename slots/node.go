@@ -182,6 +182,7 @@ type frame struct {
 	observations []strictjson.Value
 	env          map[string]any
 	machine      *vm.VM
+	started      time.Time // when the evaluation that runs began
 }
 
 func (f *frame) render(n *node) (strictjson.Value, error) {
@@ -230,6 +231,9 @@ func (f *frame) whole(n *node) (strictjson.Value, error) {
 		}
 		return strictjson.Int(v), nil
 	case float64:
+		if f, ok := n.seed.Float(); ok && f == v {
+			return n.seed, nil // in the seed's spelling
+		}
 		if n.seed.Kind() == strictjson.String {
 			return strictjson.Text(strconv.FormatFloat(v, 'f', -1, 64)), nil
 		}
@@ -242,7 +246,10 @@ func (f *frame) whole(n *node) (strictjson.Value, error) {
 		for i, x := range v {
 			items[i] = strictjson.Float(x)
 		}
-		return strictjson.List(items...), nil
+		if box := strictjson.List(items...); !sameNumbers(box, n.seed) {
+			return box, nil
+		}
+		return n.seed, nil
 	}
 	return strictjson.Value{}, fmt.Errorf("slot %s: a %s cannot be a whole value", f.c.Program.Slots[n.slot].Name, f.c.Program.Slots[n.slot].Type)
 }

@@ -59,14 +59,14 @@ type Slot struct {
 type Source struct {
 	Gazetteer *GazetteerSource `yaml:"gazetteer,omitempty"`
 	Range     *RangeSource     `yaml:"range,omitempty"`
-	Choice    []any            `yaml:"choice,omitempty"`
+	Choice    []any            `yaml:"choice,omitempty" json:",omitempty"`
 }
 
 // GazetteerSource draws a place of one kind.
 type GazetteerSource struct {
 	Kind   string   `yaml:"kind"`
-	Need   []string `yaml:"need,omitempty"`   // what the place must have: admin, country, continent, sea, near
-	Except []string `yaml:"except,omitempty"` // names never drawn
+	Need   []string `yaml:"need,omitempty" json:",omitempty"`   // what the place must have: admin, country, continent, sea, near
+	Except []string `yaml:"except,omitempty" json:",omitempty"` // names never drawn
 }
 
 // RangeSource draws a number from a grid: min, min+step, … ≤ max.
@@ -74,7 +74,7 @@ type RangeSource struct {
 	Min    float64   `yaml:"min"`
 	Max    float64   `yaml:"max"`
 	Step   float64   `yaml:"step"`
-	Except []float64 `yaml:"except,omitempty"`
+	Except []float64 `yaml:"except,omitempty" json:",omitempty"`
 }
 
 // Occurrence is one place of the seed where slots stand: the JSON pointer of a
@@ -92,10 +92,10 @@ type Program struct {
 	Seed        string       `yaml:"seed"`
 	SeedHash    string       `yaml:"seed_hash"`
 	Origin      string       `yaml:"origin"` // "analysis" or the model that proposed it
-	Slots       []Slot       `yaml:"slots"`
-	Occurrences []Occurrence `yaml:"occurrences"`
-	Answer      string       `yaml:"answer"`          // derived, fixed or none
-	Notes       []string     `yaml:"notes,omitempty"` // what discovery left fixed, and why
+	Slots       []Slot       `yaml:"slots" json:",omitempty"`
+	Occurrences []Occurrence `yaml:"occurrences" json:",omitempty"`
+	Answer      string       `yaml:"answer"`                            // derived, fixed or none
+	Notes       []string     `yaml:"notes,omitempty" json:",omitempty"` // what discovery left fixed, and why
 	Review      *Review      `yaml:"review,omitempty"`
 }
 
@@ -129,7 +129,7 @@ func HashSeed(t *data.Trajectory) string {
 }
 
 // Hash identifies everything in the program but its review. It does not depend
-// on how the YAML file spells it.
+// on how the YAML file spells it; an empty list is as good as none.
 func (p *Program) Hash() string {
 	q := *p
 	q.Review = nil
@@ -176,6 +176,9 @@ func ParseProgram(src []byte, name string) (*Program, error) {
 	}
 	if p.Version != 1 {
 		return nil, fmt.Errorf("%s: program: version %d is unknown, this release reads version 1", name, p.Version)
+	}
+	if _, err := json.Marshal(&p); err != nil { // Hash could not be taken
+		return nil, fmt.Errorf("%s: values must be texts and finite numbers: %w", name, err)
 	}
 	return &p, nil
 }

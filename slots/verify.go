@@ -48,8 +48,9 @@ func (r *Refusal) Unwrap() error { return r.Reason }
 
 // Verify analyses a composed instance again, from its JSON alone, and returns a
 // *Refusal unless κ(z) = κ(seed) (Eq. 11): same tools, argument keys and JSON
-// types, every edge of the seed's graph, no old root value anywhere, and every
-// pure observation what its tool returns.
+// types, every edge of the seed's graph, arguments that the question gives as it
+// gives them, no old root value anywhere, and every pure observation what its
+// tool returns.
 func (c *Compiled) Verify(t *data.Trajectory, v Values, tools Tools) error {
 	refuse := func(step int, pointer string, reason error, format string, args ...any) error {
 		return &Refusal{Seed: c.Seed.ID, Step: step, Pointer: pointer, Reason: reason, Detail: fmt.Sprintf(format, args...)}
@@ -84,6 +85,9 @@ func (c *Compiled) Verify(t *data.Trajectory, v Values, tools Tools) error {
 			return refuse(l.Step, "/arguments"+u.Argument, ErrEdge, "%s", d)
 		}
 	}
+	if l, d := c.asked(t); d != "" {
+		return refuse(l.Step, "/arguments"+l.Pointer, ErrEdge, "%s", d)
+	}
 	if err := c.collapsed(t); err != nil {
 		return err
 	}
@@ -93,8 +97,38 @@ func (c *Compiled) Verify(t *data.Trajectory, v Values, tools Tools) error {
 	return c.stale(t, v)
 }
 
-// differentShape compares keys and JSON types of arguments. Lists may differ in
-// length only where the seed's is copied from an observation, which edges check.
+// asked finds an argument that the seed takes from its question and the
+// instance does not.
+func (c *Compiled) asked(t *data.Trajectory) (leaf Leaf, fault string) {
+	query := strings.ToLower(t.Query)
+	var numbers []queryNumber
+	for _, l := range c.Analysis.Leaves {
+		if l.Origin != FromQuery {
+			continue
+		}
+		v, _ := t.Steps[l.Step].Arguments.At(l.Pointer)
+		f, err := floatArg(v)
+		if err != nil {
+			if !strings.Contains(query, strings.ToLower(strings.TrimSpace(v.Text()))) {
+				return l, fmt.Sprintf("%s is not in the question", clip(v.JSON(), 60))
+			}
+			continue
+		}
+		if numbers == nil {
+			numbers = queryNumbers(t.Query)
+		}
+		said := false
+		for _, q := range numbers {
+			said = said || q.f == f || q.percent && math.Abs(q.f/100-f) <= 1e-12*math.Abs(f)
+		}
+		if !said {
+			return l, fmt.Sprintf("%s is not in the question", v.Text())
+		}
+	}
+	return Leaf{}, ""
+}
+
+// differentShape compares keys, JSON types and the lengths of lists of arguments.
 func differentShape(pointer string, seed, v strictjson.Value) (string, string) {
 	if seed.Kind() != v.Kind() {
 		return pointer, fmt.Sprintf("%s, the seed has %s", v.Kind(), seed.Kind())

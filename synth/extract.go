@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -8,7 +9,13 @@ import (
 	"terraloom/data/catalogue"
 	"terraloom/data/prompt"
 	"terraloom/data/skills"
+	"terraloom/reward"
 )
+
+// ErrSeed is returned for a seed that no records can be made of.
+var ErrSeed = errors.New("seed cannot be used")
+
+var errUnscorable = errors.New("the reward cannot score the target")
 
 // extractor makes the Planner and Executor records of one seed's instances
 // (D_P and D_E of Eq. 12). What it shows of skill and tools depends on the seed,
@@ -29,7 +36,10 @@ func newExtractor(seed *data.Trajectory, o Options) (*extractor, error) {
 	for i, s := range seed.Steps {
 		r, err := cat.Resolve(s.Tool)
 		if err != nil {
-			return nil, fmt.Errorf("%s step %d: %w", seed.ID, i, err)
+			return nil, fmt.Errorf("%w: %s node %d: %w", ErrSeed, seed.ID, i, err)
+		}
+		if err := scorable(s.Arguments.JSON()); err != nil {
+			return nil, fmt.Errorf("%w: %s node %d (%s): %w", ErrSeed, seed.ID, i, s.Tool, err)
 		}
 		x.tools = append(x.tools, prompt.Tool{Name: s.Tool, Spec: r.Tool})
 		x.names = append(x.names, s.Tool)
@@ -55,9 +65,23 @@ func newExtractor(seed *data.Trajectory, o Options) (*extractor, error) {
 	return x, nil
 }
 
+// scorable refuses a target that the Executor's reward (Eq. 13) does not give
+// its maximum when it is compared with itself, such as an empty object.
+func scorable(target string) error {
+	ref, err := reward.NewReference(target, nil)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errUnscorable, err)
+	}
+	if s := reward.DefaultRules().Score(ref, target); !s.Exact() {
+		return fmt.Errorf("%w: its own reward is %v, not 2: %s", errUnscorable, s.Reward, s.Reason)
+	}
+	return nil
+}
+
 // extract makes the records of one trajectory. A node whose target is longer
-// than the limit gives no Executor row and is counted; no target is ever cut.
-func (x *extractor) extract(t *data.Trajectory) (planner data.PlannerRow, executor []data.ExecutorRow, tooLong int) {
+// than the limit gives no Executor row and is counted; no target is ever cut. A
+// target that cannot be scored is an errUnscorable.
+func (x *extractor) extract(t *data.Trajectory) (planner data.PlannerRow, executor []data.ExecutorRow, tooLong int, err error) {
 	task := prompt.Task{Query: t.Query, Inputs: t.Inputs}
 	if x.skill != nil {
 		t.Skill = x.skill.Name
@@ -75,6 +99,9 @@ func (x *extractor) extract(t *data.Trajectory) (planner data.PlannerRow, execut
 			tooLong++
 			continue
 		}
+		if err := scorable(target); err != nil {
+			return planner, nil, 0, fmt.Errorf("node %d (%s): %w", i, t.Steps[i].Tool, err)
+		}
 		executor = append(executor, data.ExecutorRow{
 			Prompt:     prompt.Executor(x.style, task, x.tools[i], t.Steps[:i]),
 			Completion: []data.Message{{Role: "assistant", Content: target}},
@@ -82,5 +109,5 @@ func (x *extractor) extract(t *data.Trajectory) (planner data.PlannerRow, execut
 			TrajectoryID: t.ID, SeedID: t.SeedID, Domain: t.Domain, Source: t.Source,
 		})
 	}
-	return planner, executor, tooLong
+	return planner, executor, tooLong, nil
 }

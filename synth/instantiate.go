@@ -53,13 +53,15 @@ const (
 	refusedCollapse  = "collapsed values"
 	refusedCompose   = "composition"
 	refusedLength    = "length"
+	refusedScore     = "target without a full score"
+	refusedTool      = "unknown tool"
 	refusedTuple     = "same root values"
 	refusedExact     = "duplicate"
 	refusedNear      = "near-duplicate"
 	refusedTarget    = "executor target over the length limit"
 )
 
-var filters = []string{refusedCompose, refusedSkeleton, refusedRecompute, refusedEdge, refusedStale, refusedCollapse, refusedAnswer, refusedLength, refusedTuple, refusedExact, refusedNear}
+var filters = []string{refusedCompose, refusedSkeleton, refusedRecompute, refusedEdge, refusedStale, refusedCollapse, refusedAnswer, refusedLength, refusedScore, refusedTuple, refusedExact, refusedNear}
 
 func reasonOf(err error) string {
 	for _, r := range []struct {
@@ -68,6 +70,7 @@ func reasonOf(err error) string {
 	}{
 		{slots.ErrSkeleton, refusedSkeleton}, {slots.ErrEdge, refusedEdge}, {slots.ErrStale, refusedStale},
 		{slots.ErrRecompute, refusedRecompute}, {slots.ErrAnswer, refusedAnswer}, {slots.ErrCollapsed, refusedCollapse},
+		{errUnscorable, refusedScore},
 	} {
 		if errors.Is(err, r.err) {
 			return r.name
@@ -136,8 +139,8 @@ func (p *plan) try(index, attempt int, tools slots.Tools, o Options) (*candidate
 		}
 	}
 	c := &candidate{t: t, tuple: t.Slots.JSON(), attempt: attempt, content: contentHash(t), sketch: sketchOf(features(t))}
-	c.planner, c.executor, c.tooLong = p.records.extract(t)
-	return c, nil
+	c.planner, c.executor, c.tooLong, err = p.records.extract(t)
+	return c, err
 }
 
 // provenance says where an instance came from; explain rebuilds it from this.

@@ -22,8 +22,8 @@ type Mix struct {
 // a test split is an error, and so is a shard: how many are wanted is known of
 // the whole run only.
 func (r *Report) Mix(m *Mix, sink Sink, o Options) error {
-	if m.Ratio < 0 {
-		return fmt.Errorf("mix %s: ratio %v is negative", m.Name, m.Ratio)
+	if !(m.Ratio >= 0 && m.Ratio <= 1000) {
+		return fmt.Errorf("mix %s: ratio %v is not between 0 and 1000", m.Name, m.Ratio)
 	}
 	if o.Shard.Count > 1 {
 		return fmt.Errorf("mix %s: mix into the merged dataset's run, not into a shard", m.Name)
@@ -52,12 +52,17 @@ func (r *Report) Mix(m *Mix, sink Sink, o Options) error {
 	for taken := 0; taken < want; {
 		before := taken
 		for _, d := range domains { // one of each domain in turn
-			if n := r.Mixed[d]; n < len(byDomain[d]) && taken < want {
-				if err := r.mixIn(byDomain[d][n], sink, o); err != nil {
+			for used := false; !used && len(byDomain[d]) > 0 && taken < want; {
+				t := byDomain[d][0]
+				byDomain[d] = byDomain[d][1:]
+				var err error
+				if used, err = r.mixIn(t, sink, o); err != nil {
 					return err
 				}
-				r.Mixed[d]++
-				taken++
+				if used {
+					r.Mixed[d]++
+					taken++
+				}
 			}
 		}
 		if taken == before {
@@ -67,19 +72,31 @@ func (r *Report) Mix(m *Mix, sink Sink, o Options) error {
 	return nil
 }
 
-func (r *Report) mixIn(t *data.Trajectory, sink Sink, o Options) error {
-	x, err := newExtractor(t, o)
-	if err != nil {
-		return errors.Join(fmt.Errorf("mix: %s has a tool that its catalogue lacks", t.ID), err)
+// mixIn adds one example to the training split. An example that no records can
+// be made of is refused and counted.
+func (r *Report) mixIn(t *data.Trajectory, sink Sink, o Options) (used bool, err error) {
+	refuse := func(reason string, err error) (bool, error) {
+		r.Refusals = append(r.Refusals, data.Refusal{Reason: reason, SeedID: t.ID, Count: 1, Detail: err.Error()})
+		return false, nil
 	}
-	planner, executor, tooLong := x.extract(t)
+	x, err := newExtractor(t, o)
+	if errors.Is(err, errUnscorable) {
+		return refuse(refusedScore, err)
+	}
+	if err != nil {
+		return refuse(refusedTool, err)
+	}
+	planner, executor, tooLong, err := x.extract(t)
+	if err != nil {
+		return refuse(refusedScore, err)
+	}
 	if err := sink.Add("train", t, planner, executor); err != nil {
-		return err
+		return false, err
 	}
 	r.PlannerRows++
 	r.Nodes += len(t.Steps)
 	r.ExecutorRows += len(executor)
 	r.LongNodes += tooLong
 	r.Split["train"]++
-	return nil
+	return true, nil
 }

@@ -37,7 +37,7 @@ func (f Folder) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	name := filepath.Join(f.Path, seed.ID+".yaml")
 	p, err := slots.ReadProgram(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%s: the seed has no program; make one with: terraloom slots discover", name)
+		return nil, fmt.Errorf("%w %s: the seed has none; make one with: terraloom slots discover", slots.ErrProgram, name)
 	}
 	if err != nil {
 		return nil, err

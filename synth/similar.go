@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"terraloom/data"
 	"terraloom/data/strictjson"
 )
@@ -17,17 +19,11 @@ const shingle = 3
 // estimates the Jaccard similarity of the texts' shingle sets.
 type signature [sketch]uint32
 
-// Sketches of 96 entries in 12 bands of 8: two texts of similarity 0.95 share a
-// band with probability 0.9999, two of similarity 0.6 with probability 0.2.
-const (
-	sketch = 96
-	bands  = 12
-	inBand = sketch / bands
-)
+const sketch = 96 // entries
 
-// words splits a text into lower-case words and numbers.
+// words splits a text, in its composed form (NFC), into lower-case words and numbers.
 func words(s string) []string {
-	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+	return strings.FieldsFunc(strings.ToLower(norm.NFC.String(s)), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 127)
 	})
 }
@@ -79,45 +75,62 @@ func (s *signature) similarity(t *signature) float64 {
 	return float64(same) / sketch
 }
 
-// band is the bucket of one band of a signature.
-func (s *signature) band(k int) uint64 {
-	h := uint64(k)*0x9e3779b97f4a7c15 + 1
-	for _, v := range s[k*inBand : (k+1)*inBand] {
-		h = (h ^ uint64(v)) * 0x100000001b3
-	}
-	return h
-}
-
-// neighbours finds earlier texts that are nearly the same.
+// neighbours finds earlier texts that are nearly the same. Signatures are cut
+// into bands; texts that share a band are compared.
 type neighbours struct {
 	threshold float64
+	inBand    int // entries of a band
 	seen      []signature
 	buckets   map[uint64][]int32
 }
 
 func newNeighbours(threshold float64) *neighbours {
-	return &neighbours{threshold: threshold, buckets: map[uint64][]int32{}}
+	n := &neighbours{threshold: threshold, buckets: map[uint64][]int32{}}
+	// Long bands have few chance meetings. The longest are taken in which two texts
+	// as similar as the threshold still meet, but for one case in a thousand.
+	for r := 1; r <= sketch; r++ {
+		if sketch%r == 0 && (r == 1 || math.Pow(1-math.Pow(threshold, float64(r)), float64(sketch/r)) <= 1e-3) {
+			n.inBand = r
+		}
+	}
+	return n
+}
+
+// bands calls f with the bucket of every band of a signature until f is false.
+func (n *neighbours) bands(s *signature, f func(bucket uint64) bool) {
+	for k := 0; k < sketch; k += n.inBand {
+		h := uint64(k)*0x9e3779b97f4a7c15 + 1
+		for _, v := range s[k : k+n.inBand] {
+			h = (h ^ uint64(v)) * 0x100000001b3
+		}
+		if !f(h) {
+			return
+		}
+	}
 }
 
 // near returns the index of an earlier text at least threshold similar, or -1.
 func (n *neighbours) near(s *signature) int {
-	for k := range bands {
-		for _, i := range n.buckets[s.band(k)] {
+	found := -1
+	n.bands(s, func(bucket uint64) bool {
+		for _, i := range n.buckets[bucket] {
 			if n.seen[i].similarity(s) >= n.threshold {
-				return int(i)
+				found = int(i)
+				return false
 			}
 		}
-	}
-	return -1
+		return true
+	})
+	return found
 }
 
 func (n *neighbours) add(s *signature) {
 	i := int32(len(n.seen))
 	n.seen = append(n.seen, *s)
-	for k := range bands {
-		b := s.band(k)
-		n.buckets[b] = append(n.buckets[b], i)
-	}
+	n.bands(s, func(bucket uint64) bool {
+		n.buckets[bucket] = append(n.buckets[bucket], i)
+		return true
+	})
 }
 
 // features are the words by which instances are compared: the question and what
@@ -131,13 +144,14 @@ func features(t *data.Trajectory) []string {
 	return w
 }
 
-// contentHash identifies what a trajectory says, whatever its ids.
+// contentHash identifies what a trajectory says, whatever its ids; texts that
+// differ in their Unicode composition alone say the same.
 func contentHash(t *data.Trajectory) uint64 {
 	h := fnv.New64a()
 	buf := make([]byte, 0, 4096)
 	put := func(v strictjson.Value) {
 		buf = v.AppendJSON(buf[:0])
-		h.Write(buf)
+		h.Write(norm.NFC.Bytes(buf))
 		h.Write([]byte{0})
 	}
 	put(strictjson.Text(t.Query))

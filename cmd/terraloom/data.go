@@ -186,7 +186,7 @@ func newDataMergeCmd() *cobra.Command {
 			}
 			m, err := data.Merge(dirs, out, data.WriterOptions{Force: force})
 			if err != nil {
-				return err
+				return inputError{err}
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d trajectories from %d shards in %s\n", m.Rows(data.ConfigTrajectories), len(dirs), out)
 			return nil

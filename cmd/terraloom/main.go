@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,7 +65,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked):
 		return exitExists
 	case errors.As(err, &input), errors.Is(err, data.ErrNotFound), errors.Is(err, data.ErrCorrupt), errors.Is(err, data.ErrNotDataset),
-		errors.Is(err, strictyaml.ErrConfig), errors.Is(err, slots.ErrProgram), errors.Is(err, slots.ErrStaleReview), errors.Is(err, synth.ErrUnreviewed):
+		errors.Is(err, strictyaml.ErrConfig), errors.Is(err, slots.ErrProgram), errors.Is(err, slots.ErrStaleReview), errors.Is(err, synth.ErrUnreviewed), errors.Is(err, synth.ErrSeed):
 		return exitInput
 	}
 	return exitError
@@ -78,18 +79,48 @@ func newRootCmd() *cobra.Command {
 		Long:          "terraloom regenerates training data from seed trajectories, trains Planner and Executor adapters,\nand runs and evaluates the agent with them.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(*cobra.Command, []string) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			level := slog.LevelInfo
 			if verbose {
 				level = slog.LevelDebug
 			}
-			slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
+			slog.SetDefault(slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})))
+			// Cobra checks these too, but gives them no type.
+			if err := errors.Join(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups()); err != nil {
+				return usageError{err}
+			}
+			return nil
 		},
 	}
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log more")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newSynthCmd(), newSlotsCmd(), newDataCmd(), newRewardCmd())
+	for _, c := range append(root.Commands(), root) {
+		if !c.Runnable() {
+			needVerb(c)
+		}
+	}
 	return root
+}
+
+// needVerb makes a command that only holds verbs refuse an unknown one; cobra
+// would print help and succeed.
+func needVerb(cmd *cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		names := cmd.SuggestionsFor(args[0])
+		if len(names) == 0 {
+			for _, c := range cmd.Commands() {
+				if c.IsAvailableCommand() {
+					names = append(names, c.Name())
+				}
+			}
+		}
+		return usageError{fmt.Errorf("unknown command %q for %q; did you mean %s?", args[0], cmd.CommandPath(), strings.Join(names, ", "))}
+	}
 }
 
 // exactArgs is cobra.ExactArgs with the usage exit code.

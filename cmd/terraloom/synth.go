@@ -155,7 +155,7 @@ func loadMix(spec string, ratio float64) (*synth.Mix, error) {
 	}
 	res, err := data.Import(path, data.FormatOpenEarthAgent, data.ImportOptions{})
 	if err != nil {
-		return nil, err
+		return nil, inputError{err}
 	}
 	return &synth.Mix{Name: name, Ratio: ratio, Trajectories: res.Trajectories, Inputs: res.Inputs}, nil
 }
