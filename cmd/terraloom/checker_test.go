@@ -211,7 +211,7 @@ func asNumber(v any) (float64, bool) {
 		f, err := x.Float64()
 		return f, err == nil
 	case string:
-		if len(x) > 32 || strings.IndexAny(x, "0123456789") < 0 {
+		if len(x) > 32 || !strings.ContainsAny(x, "0123456789") {
 			return 0, false
 		}
 		f, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(x), "%"), 64)

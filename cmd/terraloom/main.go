@@ -16,6 +16,8 @@ import (
 
 	"terraloom/data"
 	"terraloom/data/strictyaml"
+	"terraloom/lora/backend"
+	"terraloom/lora/checkpoint"
 	"terraloom/slots"
 	"terraloom/synth"
 )
@@ -31,6 +33,9 @@ const (
 )
 
 func main() {
+	if code, done := backend.Startup(); done {
+		os.Exit(code)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:]))
@@ -62,9 +67,9 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.Is(err, synth.ErrShort), errors.Is(err, errUnscored):
 		return exitIncomplete
-	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked):
+	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked), errors.Is(err, checkpoint.ErrExists):
 		return exitExists
-	case errors.As(err, &input), errors.Is(err, data.ErrNotFound), errors.Is(err, data.ErrCorrupt), errors.Is(err, data.ErrNotDataset),
+	case errors.As(err, &input), errors.Is(err, checkpoint.ErrFormat), errors.Is(err, checkpoint.ErrUnsupported), errors.Is(err, checkpoint.ErrTensors), errors.Is(err, data.ErrNotFound), errors.Is(err, data.ErrCorrupt), errors.Is(err, data.ErrNotDataset),
 		errors.Is(err, strictyaml.ErrConfig), errors.Is(err, slots.ErrProgram), errors.Is(err, slots.ErrStaleReview), errors.Is(err, synth.ErrUnreviewed), errors.Is(err, synth.ErrSeed):
 		return exitInput
 	}
@@ -94,7 +99,8 @@ func newRootCmd() *cobra.Command {
 	}
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log more")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newSynthCmd(), newSlotsCmd(), newDataCmd(), newRewardCmd())
+	root.AddCommand(newDataCmd(), newSlotsCmd(), newSynthCmd(), newRewardCmd(), newEvalCmd(),
+		newBackendCmd(), newModelCmd(), newTokenizeCmd(), newChatCmd(), newGenerateCmd(), newServeCmd(), newSftCmd(), newReportCmd())
 	for _, c := range append(root.Commands(), root) {
 		if !c.Runnable() {
 			needVerb(c)

@@ -10,6 +10,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gomlx/gomlx/core/tensors"
+
+	. "github.com/gomlx/gomlx/core/graph"
+
 	"terraloom/lora/backend"
 	"terraloom/lora/backend/backendtest"
 	"terraloom/lora/checkpoint"
@@ -181,6 +185,7 @@ func TestForwardGoldens(t *testing.T) {
 			g := openGolden(t, filepath.Join(dir, "golden"))
 			t.Run("batch", func(t *testing.T) { forwardBatch(t, m, g) })
 			t.Run("long and greedy", func(t *testing.T) { forwardLong(t, m, g) })
+			t.Run("states", func(t *testing.T) { forwardStates(t, m, g) })
 		})
 	}
 }
@@ -382,5 +387,54 @@ func forwardLong(t *testing.T, m *Model, g *golden) {
 		}
 		key := fmt.Sprintf("greedy%d/top1_logit", j)
 		closeTo(t, key, top, floats(t, g.file, key), g.info.Tensors[key].Atol)
+	}
+}
+
+// forwardStates runs each linear-attention layer on its own, on the residual stream before it, and compares what it
+// would carry on to the next token.
+func forwardStates(t *testing.T, m *Model, g *golden) {
+	long := ints(t, g.file, "long/input_ids")
+	b := PadLeft([][]int32{long}) // the last column is the last token
+	var ps *Pass
+	for i, kind := range m.Config.LayerTypes {
+		if kind != checkpoint.LinearAttention {
+			continue
+		}
+		if ps == nil {
+			ps = forward(t, m, b, nil, Train{Backward: true})
+		}
+		x, err := ps.Hidden(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, weights := m.LayerWeights(i)
+		exec, err := NewExec(m.devices.engine, func(in []*Node) []*Node {
+			l := m.NewLayer(i, in[2:])
+			_, state := l.DeltaNet(l.InputNorm(flat2(in[0])), Sequence{Rows: 1, Len: b.Len, Segments: in[1]})
+			return []*Node{state.S, TransposeAllAxes(state.Conv, 0, 2, 1)}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := append([]*tensors.Tensor{tensor([]int{1, b.Len, m.Config.HiddenSize}, x...),
+			tensors.FromFlatDataAndDimensions(b.Segments, 1, b.Len)}, weights...)
+		out, err := exec.Call(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := fmt.Sprintf("long/recurrent_state/layer%d", i)
+		closeTo(t, key, tensors.MustCopyFlatData[float32](out[0]), floats(t, g.file, key), g.info.Tensors[key].Atol)
+		// transformers keeps one column more than decoding needs, the oldest.
+		key = fmt.Sprintf("long/conv_state/layer%d", i)
+		width := m.Config.LinearAttn.ConvKernel
+		var want []float32
+		for channel := range slices.Chunk(floats(t, g.file, key), width) {
+			want = append(want, channel[1:]...)
+		}
+		closeTo(t, key, tensors.MustCopyFlatData[float32](out[1]), want, g.info.Tensors[key].Atol)
+		exec.Finalize()
+	}
+	if ps == nil && m.Config.CountLayers(checkpoint.LinearAttention) > 0 {
+		t.Fatal("nothing compared")
 	}
 }

@@ -21,6 +21,9 @@ type Layer struct {
 	Weights map[string]*Node
 	// Deltas are low-rank updates by module name below "layers.N.", e.g. "mlp.up_proj". May be nil.
 	Deltas map[string]Delta
+	// Project, if set, computes projections that read the same input together, in place of Linear for each: for graphs
+	// that hold their matrices fused.
+	Project func(x *Node, modules ...string) []*Node
 }
 
 // Delta is a low-rank update of one projection inside a graph.
@@ -112,13 +115,27 @@ func (l *Layer) backward(x *Node, kept []*Node, s Sequence, dy *Node, trainable 
 // project norms x and applies the projections before the mixer.
 func (l *Layer) project(x *Node) []*Node {
 	u := l.InputNorm(x)
-	names := []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}
 	if l.Type == checkpoint.LinearAttention {
-		names = []string{"linear_attn.in_proj_qkv", "linear_attn.in_proj_z", "linear_attn.in_proj_b", "linear_attn.in_proj_a"}
+		return l.linears(u, deltaProjections...)
 	}
-	out := make([]*Node, len(names))
-	for i, name := range names {
-		out[i] = l.Linear(name, u)
+	return l.linears(u, attentionProjections...)
+}
+
+// The projections that read the normed input, in the order of computation.
+var (
+	attentionProjections = []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"}
+	deltaProjections     = []string{"linear_attn.in_proj_qkv", "linear_attn.in_proj_z", "linear_attn.in_proj_b", "linear_attn.in_proj_a"}
+	mlpProjections       = []string{"mlp.gate_proj", "mlp.up_proj"}
+)
+
+// linears computes projections of the same input.
+func (l *Layer) linears(x *Node, modules ...string) []*Node {
+	if l.Project != nil {
+		return l.Project(x, modules...)
+	}
+	out := make([]*Node, len(modules))
+	for i, name := range modules {
+		out[i] = l.Linear(name, x)
 	}
 	return out
 }
@@ -135,17 +152,17 @@ func (l *Layer) mix(p []*Node, s Sequence) *Node {
 
 func (l *Layer) mixerOut(r *Node) *Node {
 	if l.Type == checkpoint.LinearAttention {
-		return l.Linear("linear_attn.out_proj", r)
+		return l.linears(r, "linear_attn.out_proj")[0]
 	}
-	return l.Linear("self_attn.o_proj", r)
+	return l.linears(r, "self_attn.o_proj")[0]
 }
 
 func (l *Layer) gateUp(x *Node) (gate, up *Node) {
-	u := l.MLPNorm(x)
-	return l.Linear("mlp.gate_proj", u), l.Linear("mlp.up_proj", u)
+	p := l.linears(l.MLPNorm(x), mlpProjections...)
+	return p[0], p[1]
 }
 
-func (l *Layer) down(gate, up *Node) *Node { return l.Linear("mlp.down_proj", Mul(silu(gate), up)) }
+func (l *Layer) down(gate, up *Node) *Node { return l.linears(Mul(silu(gate), up), "mlp.down_proj")[0] }
 
 // InputNorm and MLPNorm are the norms before the mixer and before the MLP. x is float32 [N, H].
 func (l *Layer) InputNorm(x *Node) *Node { return l.norm(x, "input_layernorm.weight") }
@@ -166,7 +183,7 @@ func (l *Layer) MLP(u *Node) *Node {
 // d] and, for models that have one, the output gate [Rows·Len, heads·d] (nil otherwise). Queries and keys are normed
 // where the model does so, and rotated: they are ready for attention and for a cache.
 func (l *Layer) QKV(u *Node, s Sequence) (q, k, v, gate *Node) {
-	return l.splitQKV([]*Node{l.Linear("self_attn.q_proj", u), l.Linear("self_attn.k_proj", u), l.Linear("self_attn.v_proj", u)}, s)
+	return l.splitQKV(l.linears(u, attentionProjections...), s)
 }
 
 func (l *Layer) splitQKV(p []*Node, s Sequence) (q, k, v, gate *Node) {
@@ -201,8 +218,9 @@ func (l *Layer) gated(ctx, gate *Node) *Node {
 // DeltaInputs projects the normed input u [N, H] to what the convolution reads, m [N, convDim], to the gate z
 // [N, valueDim], and to the decay g ≤ 0 and the write strength beta, both [N, valueHeads].
 func (l *Layer) DeltaInputs(u *Node) (m, z, g, beta *Node) {
-	g, beta = l.deltaGates(l.Linear("linear_attn.in_proj_b", u), l.Linear("linear_attn.in_proj_a", u))
-	return l.Linear("linear_attn.in_proj_qkv", u), l.Linear("linear_attn.in_proj_z", u), g, beta
+	p := l.linears(u, deltaProjections...)
+	g, beta = l.deltaGates(p[2], p[3])
+	return p[0], p[1], g, beta
 }
 
 func (l *Layer) deltaGates(b, a *Node) (g, beta *Node) {
@@ -245,8 +263,7 @@ type DeltaState struct {
 // DeltaNet is the gated delta rule mixer over whole sequences: u is the normed input [Rows·Len, H], the result [Rows·
 // Len, H]. The state is the one after the last column of every row: rows that go on decoding must end there.
 func (l *Layer) DeltaNet(u *Node, s Sequence) (*Node, DeltaState) {
-	r, state := l.deltaMix([]*Node{l.Linear("linear_attn.in_proj_qkv", u), l.Linear("linear_attn.in_proj_z", u),
-		l.Linear("linear_attn.in_proj_b", u), l.Linear("linear_attn.in_proj_a", u)}, s)
+	r, state := l.deltaMix(l.linears(u, deltaProjections...), s)
 	return l.mixerOut(r), state
 }
 

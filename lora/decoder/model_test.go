@@ -112,13 +112,13 @@ func TestPaddingG19(t *testing.T) {
 				return out
 			}
 			right := logits(PadRight(rows))
-			closeTo(t, "left", logits(PadLeft(rows)), right, 1e-4)
-			closeTo(t, "packed", logits(Pack([][][]int32{rows})), right, 1e-4)
+			closeTo(t, "left", logits(PadLeft(rows)), right, 2e-4)
+			closeTo(t, "packed", logits(Pack([][][]int32{rows})), right, 2e-4)
 			var alone []float32
 			for _, r := range rows {
 				alone = append(alone, logits(PadRight([][]int32{r}))...)
 			}
-			closeTo(t, "alone", alone, right, 1e-4)
+			closeTo(t, "alone", alone, right, 2e-4)
 		})
 	}
 }
@@ -325,6 +325,32 @@ func TestDropout(t *testing.T) {
 	}
 }
 
+// TestScoresL9: scoring is without dropout whatever the adapter's, repeats bit by bit, and is what the backward pass
+// reports: the first ratio of GRPO is 1.
+func TestScoresL9(t *testing.T) {
+	m := loadTiny(t, true, Options{})
+	p := bindNew(t, m, adapter.Config{Dropout: 0.4})
+	b := PadRight(randomRows(1, 50, 20, 31))
+	labels := b.NextTokens(nil)
+	score := func() *Scores {
+		s, err := forward(t, m, b, p, Train{}).Score(labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	old := score()
+	if again := score(); !slices.Equal(old.LogProb, again.LogProb) || !slices.Equal(old.Entropy, again.Entropy) {
+		t.Error("scoring twice gives two results")
+	}
+	now := backward(t, forward(t, m, b, p, Train{Backward: true}), labels, meanNLL(labels, 1), zeros(t, p))
+	for i := range now.LogProb {
+		if r := math.Exp(float64(now.LogProb[i] - old.LogProb[i])); math.Abs(r-1) > 2e-6 {
+			t.Errorf("ratio %v at label %d", r, i)
+		}
+	}
+}
+
 // slope moves the parameters along the gradient, both ways, and compares the change of the loss with its length.
 func slope(t *testing.T, p *Params, grad []float32, loss func() float64) {
 	t.Helper()
@@ -360,123 +386,6 @@ func slope(t *testing.T, p *Params, grad []float32, loss func() float64) {
 	if got, want := (up-down)/(2*step), square; !(math.Abs(got/want-1) < 0.01) {
 		t.Errorf("along the gradient the loss changes by %v, the gradient says %v", got, want)
 	}
-}
-
-// TestFull trains all weights: gradients against the change of the loss, tied and untied, in every mode; the trained weights written out are the model.
-func TestFull(t *testing.T) {
-	for _, tied := range []bool{true, false} {
-		t.Run(fmt.Sprintf("tied=%t", tied), func(t *testing.T) {
-			var grads [][]float32
-			for _, name := range []string{"recompute", "keep", "whole graph"} {
-				if name != "recompute" && !compilesFast(t) {
-					continue
-				}
-				m := loadTiny(t, tied, modes[name])
-				weights := RandomWeights{Config: m.Config, Seed: 7, Std: 0.2}
-				p, err := m.Full(weights)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if p.Count() != m.Config.Parameters() {
-					t.Errorf("%d trainable numbers, the model has %d", p.Count(), m.Config.Parameters())
-				}
-				b := PadRight(randomRows(4, 50, 24, 17))
-				labels := b.NextTokens(nil)
-				run := func() (float64, []float32) {
-					sums := zeros(t, p)
-					ps := forward(t, m, b, p, Train{Backward: true})
-					s := backward(t, ps, labels, meanNLL(labels, len(labels.At)), sums)
-					return mean(s.LogProb), hostOf(t, sums)
-				}
-				loss, grad := run()
-				frozen, err := forward(t, m, b, nil, Train{}).Score(labels)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if d := math.Abs(loss - mean(frozen.LogProb)); d > 1e-5 {
-					t.Errorf("trained and frozen weights differ in the loss by %v", d)
-				}
-				grads = append(grads, grad)
-				if name != "recompute" {
-					if r := relative(grad, grads[0]); !(r < 1e-4) {
-						t.Errorf("%s: gradients differ by %.2g", name, r)
-					}
-					continue
-				}
-				slope(t, p, grad, func() float64 { l, _ := run(); return l })
-				// Each kind of tensor by itself: the slope above is ruled by the largest.
-				for v, name := range map[int]string{len(m.layers): "outer", 0: "linear layer", 1: "attention layer"} {
-					only := make([]float32, 0, len(grad))
-					for i, n := range p.sizes() {
-						part := grad[len(only) : len(only)+n]
-						if i != v {
-							part = make([]float32, n)
-						}
-						only = append(only, part...)
-					}
-					t.Run(name, func(t *testing.T) { slope(t, p, only, func() float64 { l, _ := run(); return l }) })
-				}
-				fullRoundTrip(t, m, p, b, labels)
-			}
-		})
-	}
-}
-
-// fullRoundTrip trains a few steps, merges, and reloads the written tensors.
-func fullRoundTrip(t *testing.T, m *Model, p *Params, b Batch, labels Labels) {
-	state, err := p.NewMoments()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		sums := zeros(t, p)
-		backward(t, forward(t, m, b, p, Train{Backward: true}), labels, meanNLL(labels, len(labels.At)), sums)
-		if err := p.Update(state, sums, AdamW{LR: 0.01, Beta1: .9, Beta2: .99, Eps: 1e-8}, 1); err != nil {
-			t.Fatal(err)
-		}
-	}
-	at := allPositions(b)
-	logits := func(m *Model, p *Params) []float32 {
-		out, err := forward(t, m, b, p, Train{}).Logits(at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	want := logits(m, p)
-	if slices.Equal(want, logits(m, nil)) {
-		t.Error("training changed nothing")
-	}
-	merged, err := m.Merged(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer merged.Close()
-	closeTo(t, "merged", logits(merged, nil), want, 1e-5)
-	sources, err := p.Tensors()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "model")
-	for i := range sources {
-		if sources[i].Name != "lm_head.weight" {
-			sources[i].Name = "model." + sources[i].Name
-		}
-	}
-	if err := checkpoint.WriteFolder(dir, checkpoint.Folder{Config: m.Config.JSON(), Tensors: sources}); err != nil {
-		t.Fatal(err)
-	}
-	again, err := checkpoint.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer again.Close()
-	reloaded, err := Load(backendtest.Open(t), again.Config, again, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reloaded.Close()
-	closeTo(t, "written and reloaded", logits(reloaded, nil), want, 1e-5)
 }
 
 // TestBFloat16 compares the gradients of a bfloat16 base with those of float32.
@@ -518,65 +427,6 @@ func TestBFloat16(t *testing.T) {
 	}
 	if r := relative(gradNarrow, grad); !(r > 0 && r < 3e-2) {
 		t.Errorf("bfloat16 moves the gradient by %.3g", r)
-	}
-}
-
-// TestDevices splits batches over 2 and 4 virtual devices, with the base whole and split: loss and gradients are those
-// of one device.
-func TestDevices(t *testing.T) {
-	b, err := backend.Open(backend.CPU, backend.Options{Devices: 4})
-	if errors.Is(err, backend.ErrNotInstalled) {
-		t.Skip("XLA:CPU is not installed: run `terraloom backend install cpu`")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if backendtest.Open(t).Name == backend.Go {
-		t.Skip("the Go backend has one device; another run tests XLA")
-	}
-	c := tiny(true)
-	rows := randomRows(4, 50, 12, 7, 0, 9)
-	batch := Pack([][][]int32{rows, rows[1:], rows[:1], rows[3:]})
-	labels := batch.NextTokens(nil)
-	run := func(opts Options, full bool) (float64, []float32) {
-		weights := RandomWeights{Config: c, Seed: 7, Std: 0.1}
-		m, err := Load(b, c, weights, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer m.Close()
-		var p *Params
-		if full {
-			if p, err = m.Full(weights); err != nil {
-				t.Fatal(err)
-			}
-			defer p.Free()
-		} else {
-			p = bindNew(t, m, adapter.Config{})
-		}
-		sums := zeros(t, p)
-		l := labels
-		l.Reference = forward(t, m, batch, nil, Train{})
-		coef := meanNLL(l, len(l.At))
-		coef.KL, coef.Entropy = coef.LogProb, coef.LogProb
-		s := backward(t, forward(t, m, batch, p, Train{Backward: true}), l, coef, sums)
-		return mean(s.LogProb), hostOf(t, sums)
-	}
-	for _, full := range []bool{false, true} {
-		loss, grad := run(Options{}, full)
-		several := []Options{{Devices: 2, Keep: true}, {Devices: 4, ShardBase: true}}
-		if full {
-			several = several[:1]
-		}
-		for _, opts := range several {
-			got, gradGot := run(opts, full)
-			if d := math.Abs(got - loss); !(d < 1e-5) {
-				t.Errorf("%+v full=%t: loss %v, one device %v", opts, full, got, loss)
-			}
-			if r := relative(gradGot, grad); !(r < 1e-4) {
-				t.Errorf("%+v full=%t: gradients differ by %.2g", opts, full, r)
-			}
-		}
 	}
 }
 

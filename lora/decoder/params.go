@@ -160,6 +160,9 @@ func (p *Params) Name(vector, element int) string {
 	return fmt.Sprintf("element %d of vector %d", element, vector)
 }
 
+// TrainsAll reports whether these are all weights of the model rather than an adapter.
+func (p *Params) TrainsAll() bool { return p.adapt == nil }
+
 // Count is the number of trainable numbers.
 func (p *Params) Count() int64 {
 	n := int64(p.recipe.outer.size)

@@ -44,6 +44,21 @@ func (d *device) newCache(rows, columns int) (*cache, error) {
 	return out, nil
 }
 
+// cacheBytes is the size of a cache.
+func (d *device) cacheBytes(rows, columns int) int64 {
+	var n int64
+	for _, kind := range d.config.LayerTypes {
+		for _, dims := range partDims(d.config, kind, rows, columns) {
+			part := int64(4)
+			for _, x := range dims {
+				part *= int64(x)
+			}
+			n += part
+		}
+	}
+	return n
+}
+
 // partDims are the shapes of a layer's two tensors.
 func partDims(c *checkpoint.Config, kind checkpoint.LayerType, rows, columns int) [2][]int {
 	if kind == checkpoint.LinearAttention {

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
@@ -51,28 +52,22 @@ func (d *device) chunk(w *weights, l layout, c *cache, in chunkInput, length int
 	rows := c.rows
 	uniform := make([]float32, length*rows)
 	copy(uniform, in.uniform)
-	var args []*tensors.Tensor
-	take := func(t *tensors.Tensor, e error) {
-		args = append(args, t)
-		if err == nil {
-			err = e
-		}
-	}
-	defer func() { free(args...) }()
-	take(put(d, []int32{0}))
-	take(put(d, []int32{int32(in.steps)}))
-	take(put(d, []float32{1}))
-	take(put(d, []int32{int32(in.column)}))
-	take(put(d, in.tokens, rows))
-	take(put(d, in.start, rows))
-	take(put(d, in.left, rows))
-	take(put(d, in.stops, rows, stopIDs))
-	take(put(d, in.inverse, rows))
-	take(put(d, uniform, length, rows))
-	take(put(d, make([]int32, length*rows), length, rows))
-	take(put(d, make([]float32, length*rows), length, rows))
-	if err != nil {
-		return nil, nil, 0, err
+	args := &arguments{device: d}
+	defer args.free()
+	add(args, []int32{0})
+	add(args, []int32{int32(in.steps)})
+	add(args, []float32{1})
+	add(args, []int32{int32(in.column)})
+	add(args, in.tokens, rows)
+	add(args, in.start, rows)
+	add(args, in.left, rows)
+	add(args, in.stops, rows, stopIDs)
+	add(args, in.inverse, rows)
+	add(args, uniform, length, rows)
+	add(args, make([]int32, length*rows), length, rows)
+	add(args, make([]float32, length*rows), length, rows)
+	if args.err != nil {
+		return nil, nil, 0, args.err
 	}
 	cos, sin, err := d.ropeTable(c.columns)
 	if err != nil {
@@ -82,13 +77,12 @@ func (d *device) chunk(w *weights, l layout, c *cache, in chunkInput, length int
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	all := append(append(append([]*tensors.Tensor{}, args...), cos, sin), c.parts...)
 	parts := len(c.parts)
 	prog, err := d.program("chunk "+string(l), func(in []*Node) []*Node { return d.chunkGraph(l, parts, in) })
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	out, err := prog.run(append(all, matrices...)...)
+	out, err := prog.run(slices.Concat(args.tensors, []*tensors.Tensor{cos, sin}, c.parts, matrices)...)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -150,47 +144,4 @@ func (d *device) chunkGraph(l layout, parts int, in []*Node) []*Node {
 	})
 	out := While(cond, body, in...)
 	return append([]*Node{out[stStep], out[stOut], out[stLogP]}, out[stCache:stCache+parts]...)
-}
-
-// oneStep runs one token of every row and returns the logits, [rows, V], for the host to draw from.
-func (d *device) oneStep(w *weights, l layout, c *cache, tokens, start []int32, column int) (logits []float32, err error) {
-	var args []*tensors.Tensor
-	take := func(t *tensors.Tensor, e error) {
-		args = append(args, t)
-		if err == nil {
-			err = e
-		}
-	}
-	defer func() { free(args...) }()
-	take(put(d, tokens, c.rows))
-	take(put(d, []int32{int32(column)}))
-	take(put(d, start, c.rows))
-	if err != nil {
-		return nil, err
-	}
-	cos, sin, err := d.ropeTable(c.columns)
-	if err != nil {
-		return nil, err
-	}
-	matrices, err := w.inputs(d, l)
-	if err != nil {
-		return nil, err
-	}
-	parts := len(c.parts)
-	prog, err := d.program("step "+string(l), func(in []*Node) []*Node {
-		logits, cache := d.step(stepNodes{tokens: in[0], column: in[1], start: in[2], cos: in[3], sin: in[4],
-			cache: in[5 : 5+parts], model: d.nodes(l, in[5+parts:])})
-		return append([]*Node{logits}, cache...)
-	})
-	if err != nil {
-		return nil, err
-	}
-	all := append(append(append([]*tensors.Tensor{}, args...), cos, sin), c.parts...)
-	out, err := prog.run(append(all, matrices...)...)
-	if err != nil {
-		return nil, err
-	}
-	c.free()
-	c.parts = out[1:]
-	return fetch[float32](out[0])
 }

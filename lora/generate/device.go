@@ -125,6 +125,24 @@ func put[T element](d *device, data []T, dims ...int) (*tensors.Tensor, error) {
 	return t, nil
 }
 
+// arguments are host data on their way into one run of a program.
+type arguments struct {
+	device  *device
+	tensors []*tensors.Tensor
+	err     error // of the first that could not be copied
+}
+
+// add copies data to the device as the next argument.
+func add[T element](a *arguments, data []T, dims ...int) {
+	t, err := put(a.device, data, dims...)
+	a.tensors = append(a.tensors, t)
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+func (a *arguments) free() { free(a.tensors...) }
+
 // zeros is a tensor of zeros on the device.
 func (d *device) zeros(dims ...int) (*tensors.Tensor, error) {
 	t, err := tensors.FromShapeForBackend(d.engine, 0, shapes.Make(dtypes.Float32, dims...))

@@ -37,6 +37,9 @@ type Options struct {
 	MaxRows int
 	// Chunk is how many tokens are decoded at once, between two looks at who comes and goes; 0: 16.
 	Chunk int
+	// CacheBytes is how large the cache of one model's batch may become by rows that join: others wait until it shrinks.
+	// A single row is always let in. 0: 8 GiB.
+	CacheBytes int64
 }
 
 // Engine generates with a base model and models of the same shapes. It is safe for concurrent use.
@@ -71,14 +74,17 @@ func New(b *backend.Backend, base *decoder.Model, opts Options) (*Engine, error)
 	if base.Options.Devices > 1 {
 		return nil, errors.New("generation runs on one device: load the model with one")
 	}
-	if opts.MaxRows < 0 || opts.Chunk < 0 {
-		return nil, fmt.Errorf("%d rows, chunks of %d: use positive numbers", opts.MaxRows, opts.Chunk)
+	if opts.MaxRows < 0 || opts.Chunk < 0 || opts.CacheBytes < 0 {
+		return nil, fmt.Errorf("%d rows, chunks of %d, caches of %d bytes: use positive numbers", opts.MaxRows, opts.Chunk, opts.CacheBytes)
 	}
 	if opts.MaxRows == 0 {
 		opts.MaxRows = 16
 	}
 	if opts.Chunk == 0 {
 		opts.Chunk = 16
+	}
+	if opts.CacheBytes == 0 {
+		opts.CacheBytes = 8 << 30
 	}
 	d := newDevice(b.Engine, base)
 	if opts.Tokenizer != nil {

@@ -28,6 +28,27 @@ func (l *lane) running() []*row {
 	return slices.DeleteFunc(slices.Clone(l.rows), func(r *row) bool { return r == nil })
 }
 
+// room returns a function that says of one waiting row after the other whether it may join now. As soon as one has to
+// wait, those after it do too: the queue is kept.
+func (l *lane) room() func(r *row) bool {
+	rows, longest, full := 0, 0, false
+	add := func(r *row) {
+		rows, longest = rows+1, max(longest, len(r.request.Prompt)+len(r.result.Tokens)+min(r.left, growth))
+	}
+	for _, r := range l.running() {
+		add(r)
+	}
+	return func(r *row) bool {
+		before, width := rows, longest
+		add(r)
+		bytes := l.device.cacheBytes(bucketRows(rows), bucketColumns(longest))
+		if full = full || before >= l.engine.opts.MaxRows || before > 0 && bytes > l.engine.opts.CacheBytes; full {
+			rows, longest = before, width
+		}
+		return !full
+	}
+}
+
 // admit lets rows join: their prompts but for the last token are computed, each different one once, and copied into
 // the cache. The last token is read by the first decoding step, which gives the logits that the first token is drawn from.
 func (l *lane) admit(fresh []*row) error {
@@ -128,7 +149,7 @@ func (l *lane) makeRoom(more, widest int, fresh []*row) error {
 // layout is the one in which products with that many rows are fastest.
 func (l *lane) layout() layout {
 	if l.engine.backend.Name == backend.CPU && l.cache.rows > 1 {
-		return turnedLayout
+		return fusedLayout
 	}
 	return storedLayout
 }

@@ -39,15 +39,9 @@ func (e *Engine) next() (l *lane, fresh []*row, ok bool) {
 	if len(e.lanes) > 0 {
 		l = e.lanes[0]
 		e.lanes = append(e.lanes[1:], l)
-		room := e.opts.MaxRows - len(l.running())
 		if !closed {
-			fresh = e.takeWaiting(func(r *row) bool {
-				if room > 0 && r.joins(l) {
-					room--
-					return true
-				}
-				return false
-			})
+			joins := l.room()
+			fresh = e.takeWaiting(func(r *row) bool { return r.joins(l) && joins(r) })
 		}
 		e.stats.Running += len(fresh)
 	}

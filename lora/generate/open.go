@@ -2,6 +2,7 @@ package generate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/codec"
 	"terraloom/lora/decoder"
+	"terraloom/lora/provenance"
 	"terraloom/lora/tokenizer"
 )
 
@@ -30,20 +32,22 @@ type Loaded struct {
 	Template  string       // source of the chat template
 	Engine    *Engine
 	Adapters  []string // names that the engine knows
+	// Variables are the template variables that an adapter was trained with, by its name: prompts for it need them.
+	Variables map[string]map[string]chat.Value
 
 	models []*decoder.Model // the base last
 }
 
 // Open loads a model folder, GGUF file or pulled model, its tokenizer and the adapters, which can be used under their
 // names. opts.Tokenizer is set here. An adapter that does not bind to every module it names is an error, as is one for
-// other shapes.
+// other shapes, and one whose record says that it was trained with another base, tokenizer or chat template.
 func Open(b *backend.Backend, path string, adapters []Named, precision decoder.Precision, opts Options) (l *Loaded, err error) {
 	base, err := checkpoint.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer base.Close() // the weights are copied to the device
-	l = &Loaded{Path: path, Config: base.Config, Template: base.ChatTemplate}
+	l = &Loaded{Path: path, Config: base.Config, Template: base.ChatTemplate, Variables: map[string]map[string]chat.Value{}}
 	if l.Tokenizer, err = openTokenizer(base); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -68,33 +72,72 @@ func Open(b *backend.Backend, path string, adapters []Named, precision decoder.P
 		return l, err
 	}
 	for _, a := range adapters {
-		if err := l.add(m, a); err != nil {
+		if err := l.add(base, m, a); err != nil {
 			return l, fmt.Errorf("adapter %s=%s: %w", a.Name, a.Dir, err)
 		}
 	}
 	return l, nil
 }
 
-func (l *Loaded) add(base *decoder.Model, a Named) error {
-	if _, taken := l.Engine.models[a.Name]; taken {
+func (l *Loaded) add(base *checkpoint.Model, m *decoder.Model, a Named) error {
+	if slices.Contains(l.Adapters, a.Name) {
 		return fmt.Errorf("%w: the name is taken", ErrRequest)
+	}
+	if err := l.checkRecord(base, a); err != nil {
+		return err
 	}
 	loaded, err := adapter.Load(a.Dir, &l.Config)
 	if err != nil {
 		return err
 	}
-	params, err := base.Bind(loaded)
+	params, err := m.Bind(loaded)
 	if err != nil {
 		return err
 	}
 	defer params.Free()
-	merged, err := base.Merged(params)
+	merged, err := m.Merged(params)
 	if err != nil {
 		return err
 	}
 	l.models = append([]*decoder.Model{merged}, l.models...)
 	l.Adapters = append(l.Adapters, a.Name)
 	return l.Engine.Use(a.Name, merged)
+}
+
+// checkRecord compares what the adapter was trained with to what is loaded. Adapters made elsewhere have no record.
+func (l *Loaded) checkRecord(base *checkpoint.Model, a Named) error {
+	record, err := provenance.Read(a.Dir)
+	if errors.Is(err, provenance.ErrNone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var have provenance.Identity
+	if have.Base, err = base.Hash(); err != nil {
+		return err
+	}
+	if have.Tokenizer, err = l.Tokenizer.Hash(); err != nil {
+		return err
+	}
+	if l.Codec != nil {
+		have.Template = l.Codec.Template.Hash()
+	}
+	if err := record.Check(have); err != nil {
+		return err
+	}
+	variables := map[string]chat.Value{}
+	for name, v := range record.Variables {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("template variable %q: %w", name, err)
+		}
+		if variables[name], err = chat.ParseValue(text); err != nil {
+			return fmt.Errorf("template variable %q: %w", name, err)
+		}
+	}
+	l.Variables[a.Name] = variables
+	return nil
 }
 
 // Close ends the engine and releases the weights.
@@ -108,39 +151,21 @@ func (l *Loaded) Close() {
 	l.models = nil
 }
 
-// Prompt renders a conversation that the assistant is to answer, and encodes it.
-func (l *Loaded) Prompt(ctx context.Context, c chat.Conversation, now time.Time) ([]int32, error) {
+// Prompt renders a conversation that the model of that name is to answer, and encodes it.
+func (l *Loaded) Prompt(ctx context.Context, model string, c chat.Conversation, now time.Time) ([]int32, error) {
 	if l.Codec == nil {
 		return nil, fmt.Errorf("%s: %w: give the prompt as plain text", l.Path, codec.ErrNoTemplate)
 	}
-	r, err := l.Codec.Template.Render(ctx, c, chat.Options{AddGenerationPrompt: true, Now: now})
+	r, err := l.Codec.Template.Render(ctx, c, chat.Options{AddGenerationPrompt: true, Variables: l.Variables[model], Now: now})
 	if err != nil {
 		return nil, err
 	}
-	return Encode(l.Tokenizer, r), nil
+	return l.Codec.Encode(r), nil
 }
 
 // RawPrompt encodes a text as it is, control tokens in it included, after what the tokenizer puts before bare texts.
 func RawPrompt(t *tokenizer.BPE, text string) []int32 {
 	return append(slices.Clone(t.Special().Prefix), t.Encode(text)...)
-}
-
-// Encode turns a rendering into ids: control tokens where the template wrote them, everything else as plain text.
-func Encode(t *tokenizer.BPE, r chat.Rendering) []int32 {
-	added := t.AddedTokens()
-	controls := make([]string, len(added))
-	for i, a := range added {
-		controls[i] = a.Content
-	}
-	var ids []int32
-	for _, p := range r.Pieces(controls) {
-		if p.Control {
-			ids = append(ids, t.Encode(p.Text)...)
-		} else {
-			ids = append(ids, t.EncodeOrdinary(p.Text)...)
-		}
-	}
-	return ids
 }
 
 // OpenTokenizer loads the tokenizer of a model folder, which needs no weights, of a GGUF file or of a pulled model.

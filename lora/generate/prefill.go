@@ -72,34 +72,28 @@ func (d *device) prefillBatch(w *weights, b decoder.Batch) (out *cache, err erro
 	config := d.config
 	out = &cache{rows: b.Rows, columns: b.Len}
 	var x *tensors.Tensor
-	var inputs []*tensors.Tensor
+	args := &arguments{device: d}
 	defer func() {
 		free(x)
-		free(inputs...)
+		args.free()
 		if err != nil {
 			out.free()
 		}
 	}()
-	take := func(t *tensors.Tensor, e error) {
-		inputs = append(inputs, t)
-		if err == nil {
-			err = e
-		}
-	}
 	cos, sin := decoder.RopeTable(config.Rope, b.Positions())
 	half := config.Rope.Dim / 2
-	take(put(d, b.Tokens, b.Rows, b.Len))
-	take(put(d, cos, b.Rows, b.Len, half))
-	take(put(d, sin, b.Rows, b.Len, half))
-	take(put(d, b.Segments, b.Rows, b.Len))
-	if err != nil {
-		return nil, err
+	add(args, b.Tokens, b.Rows, b.Len)
+	add(args, cos, b.Rows, b.Len, half)
+	add(args, sin, b.Rows, b.Len, half)
+	add(args, b.Segments, b.Rows, b.Len)
+	if args.err != nil {
+		return nil, args.err
 	}
 	embed, err := d.program("prefill embed", func(in []*Node) []*Node { return []*Node{embedTokens(in[0], in[1])} })
 	if err != nil {
 		return nil, err
 	}
-	ys, err := embed.run(inputs[0], w.stored[0])
+	ys, err := embed.run(args.tensors[0], w.stored[0])
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +106,7 @@ func (d *device) prefillBatch(w *weights, b decoder.Batch) (out *cache, err erro
 		if err != nil {
 			return nil, err
 		}
-		ys, err := prog.run(append([]*tensors.Tensor{x, inputs[1], inputs[2], inputs[3]}, layer...)...)
+		ys, err := prog.run(slices.Concat([]*tensors.Tensor{x}, args.tensors[1:], layer)...)
 		if err != nil {
 			return nil, err
 		}

@@ -87,22 +87,24 @@ type candidate struct {
 // candidateFloor is a weight below which a token is cut off for certain: by min-p, or because all tokens below it
 // together are too little for the nucleus to need one of them.
 func candidateFloor(s Sampling, live int) float64 {
-	floor := s.MinP
-	if s.nucleus() {
-		floor = max(floor, (1-s.TopP)/float64(live)/2)
+	if s.nucleus() && s.TopK == 0 {
+		return max(s.MinP, (1-s.TopP)/float64(live)/2)
 	}
-	return floor
+	return s.MinP
 }
 
 // truncate keeps what Sampling describes, in the order of ids. rest is the weight of tokens that were left out before
 // and count in the nucleus's total.
 func truncate(c []candidate, rest float64, s Sampling) []candidate {
 	if s.TopK > 0 || s.nucleus() {
-		slices.SortFunc(c, func(a, b candidate) int {
-			return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.id, b.id))
-		})
-		if s.TopK > 0 && len(c) > s.TopK {
-			c, rest = c[:s.TopK], 0
+		switch n := s.TopK; {
+		case n == 0 || n >= len(c):
+			slices.SortFunc(c, byWeight)
+		case n <= 256:
+			c = largest(c, n)
+		default:
+			slices.SortFunc(c, byWeight)
+			c = c[:n]
 		}
 		if s.nucleus() {
 			total := rest
@@ -123,6 +125,26 @@ func truncate(c []candidate, rest float64, s Sampling) []candidate {
 		c = slices.DeleteFunc(c, func(x candidate) bool { return x.weight < s.MinP })
 	}
 	return c
+}
+
+// byWeight puts the likeliest first, lower ids before higher ones of equals.
+func byWeight(a, b candidate) int {
+	return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.id, b.id))
+}
+
+// largest returns the n likeliest candidates in the order of byWeight; n is less than their number. Few of many are
+// found without sorting all.
+func largest(c []candidate, n int) []candidate {
+	out := slices.Clone(c[:n])
+	slices.SortFunc(out, byWeight)
+	for _, x := range c[n:] {
+		if byWeight(x, out[n-1]) < 0 {
+			at, _ := slices.BinarySearchFunc(out, x, byWeight)
+			copy(out[at+1:], out[at:n-1])
+			out[at] = x
+		}
+	}
+	return out
 }
 
 // pickCandidate inverts the cumulative distribution over the candidates.

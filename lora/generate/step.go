@@ -2,10 +2,12 @@ package generate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gomlx/compute/dtypes"
 	"github.com/gomlx/compute/shapes"
 	. "github.com/gomlx/gomlx/core/graph"
+	"github.com/gomlx/gomlx/core/tensors"
 
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/decoder"
@@ -46,10 +48,46 @@ func (d *device) step(s stepNodes) (logits *Node, cache []*Node) {
 			first, second = d.write(first, k, s.column), d.write(second, v, s.column)
 			x = Add(x, l.AttentionOut(cachedAttention(q, first, second, mask), gate))
 		}
-		x = Add(x, l.MLP(l.MLPNorm(x)))
+		x = Add(x, mlp(l, l.MLPNorm(x)))
 		cache = append(cache, first, second)
 	}
 	return decoder.Logits(d.config, x, s.model.norm, s.model.head), cache
+}
+
+// oneStep runs one token of every row and returns the logits, [rows, V], for the host to draw from.
+func (d *device) oneStep(w *weights, l layout, c *cache, tokens, start []int32, column int) (logits []float32, err error) {
+	args := &arguments{device: d}
+	defer args.free()
+	add(args, tokens, c.rows)
+	add(args, []int32{int32(column)})
+	add(args, start, c.rows)
+	if args.err != nil {
+		return nil, args.err
+	}
+	cos, sin, err := d.ropeTable(c.columns)
+	if err != nil {
+		return nil, err
+	}
+	matrices, err := w.inputs(d, l)
+	if err != nil {
+		return nil, err
+	}
+	parts := len(c.parts)
+	prog, err := d.program("step "+string(l), func(in []*Node) []*Node {
+		logits, cache := d.step(stepNodes{tokens: in[0], column: in[1], start: in[2], cos: in[3], sin: in[4],
+			cache: in[5 : 5+parts], model: d.nodes(l, in[5+parts:])})
+		return append([]*Node{logits}, cache...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out, err := prog.run(slices.Concat(args.tensors, []*tensors.Tensor{cos, sin}, c.parts, matrices)...)
+	if err != nil {
+		return nil, err
+	}
+	c.free()
+	c.parts = out[1:]
+	return fetch[float32](out[0])
 }
 
 // tableRows takes one row of a rotary table for every row of the batch: [rows, 1, half].
@@ -94,4 +132,12 @@ func cachedAttention(q, k, v, mask *Node) *Node {
 	e := Exp(Sub(s, ReduceAndKeep(s, ReduceMax, -1)))
 	o := DotGeneral(e, []int{2}, []int{0}, v, []int{1}, []int{0})
 	return Reshape(Mul(o, Inverse(ReduceAndKeep(e, ReduceSum, -1))), rows, heads*d)
+}
+
+func mlp(l *decoder.Layer, u *Node) *Node {
+	if l.Project == nil {
+		return l.MLP(u)
+	}
+	p := l.Project(u, "mlp.gate_proj", "mlp.up_proj")
+	return l.Project(Mul(Mul(p[0], Sigmoid(p[0])), p[1]), "mlp.down_proj")[0]
 }

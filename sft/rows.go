@@ -1,0 +1,252 @@
+package sft
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"terraloom/data"
+	"terraloom/data/plan"
+	"terraloom/lora/chat"
+	"terraloom/lora/codec"
+	"terraloom/lora/train"
+	"terraloom/reward"
+)
+
+// ErrRows: rows of the dataset that cannot be trained on.
+var ErrRows = errors.New("rows cannot be used")
+
+// Row is one record as tokens.
+type Row struct {
+	ID string
+	train.Sample
+	Prompt int    // tokens before the answer
+	Target string // the answer's text
+
+	plan      []string          // of a Planner record
+	reference *reward.Reference // of an Executor record
+}
+
+// record is a row of a dataset, of either role.
+type record struct {
+	id                 string
+	prompt, completion []data.Message
+}
+
+// Rows are the usable rows of a split, in the dataset's order.
+type Rows struct {
+	Split      string
+	Rows       []Row
+	Read       int            // rows of the split that were looked at
+	Dropped    map[string]int // rows that were left out, by reason
+	Truncated  int
+	Terminator int32 // the end-of-turn token of all rows
+}
+
+// Why rows are left out.
+const (
+	tooLong    = "longer than data.max_tokens"
+	unlabelled = "no answer left after truncation"
+)
+
+// readRows reads a split and encodes it. Every row that is wrong is looked at before the error, which counts them by
+// reason; rows that are left out by choice are counted in the result.
+func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, limit int, enc *codec.Codec) (*Rows, error) {
+	var records []record
+	for r, err := range roleRecords(ds, c.Role, split) {
+		if err != nil {
+			return nil, err
+		}
+		if records = append(records, r); limit > 0 && len(records) == limit {
+			break
+		}
+	}
+	out := &Rows{Split: split, Read: len(records), Dropped: map[string]int{}}
+	if len(records) == 0 {
+		return nil, fmt.Errorf("dataset %s: %w: the split %q has no %s records", c.Dataset, ErrRows, split, c.Role)
+	}
+	encoded, errs := make([]Row, len(records)), make([]error, len(records))
+	terminators := make([]int32, len(records))
+	each(len(records), func(i int) {
+		encoded[i], terminators[i], errs[i] = encode(ctx, records[i], c.Role, enc)
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := refuse(errs, records, c, split); err != nil {
+		return nil, err
+	}
+	out.Terminator = terminators[0]
+	for _, r := range encoded {
+		if len(r.Tokens) > c.Data.MaxTokens {
+			switch c.Data.Overlong {
+			case OverlongError:
+				return nil, fmt.Errorf("dataset %s, %s row %s: %w: %d tokens are more than data.max_tokens %d: raise it, or set data.overlong to %s or %s",
+					c.Dataset, split, r.ID, ErrRows, len(r.Tokens), c.Data.MaxTokens, OverlongDrop, OverlongTruncate)
+			case OverlongDrop:
+				out.Dropped[tooLong]++
+				continue
+			}
+			r.Tokens, r.Label = r.Tokens[:c.Data.MaxTokens], r.Label[:c.Data.MaxTokens]
+			out.Truncated++
+		}
+		if r.Labels() == 0 {
+			out.Dropped[unlabelled]++
+			continue
+		}
+		out.Rows = append(out.Rows, r)
+	}
+	if left := len(out.Rows); left == 0 || float64(out.Read-left) > c.Data.MaxDropped*float64(out.Read) {
+		return nil, fmt.Errorf("dataset %s, split %s: %w: %d of %d rows would be left out (%s), data.max_dropped allows a share of %v",
+			c.Dataset, split, ErrRows, out.Read-left, out.Read, counts(out.Dropped), c.Data.MaxDropped)
+	}
+	return out, nil
+}
+
+// counts lists reasons with their numbers, the commonest first.
+func counts(by map[string]int) string {
+	var parts []string
+	for _, reason := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
+		if by[a] != by[b] {
+			return by[b] - by[a]
+		}
+		return strings.Compare(a, b)
+	}) {
+		parts = append(parts, fmt.Sprintf("%d × %s", by[reason], reason))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// refuse turns the errors of rows into one that counts them by reason and shows the first of each.
+func refuse(errs []error, records []record, c Config, split string) error {
+	by, first := map[string]int{}, map[string]string{}
+	bad := 0
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		bad++
+		reason := reasonOf(err)
+		if by[reason]++; by[reason] == 1 {
+			first[reason] = fmt.Sprintf("%s: %v", records[i].id, err)
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	lines := []string{fmt.Sprintf("dataset %s, split %s: %d of %d rows are wrong: %s", c.Dataset, split, bad, len(records), counts(by))}
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		lines = append(lines, "first: row "+first[reason])
+	}
+	return fmt.Errorf("%w: %s", ErrRows, strings.Join(lines, "\n  "))
+}
+
+// reasonOf is the kind of a row's error, to count by.
+func reasonOf(err error) string {
+	for _, kind := range []error{plan.ErrNotPlan, codec.ErrEmptyTurn, codec.ErrNoTerminator, chat.ErrNoAssistant, chat.ErrDropped, chat.ErrRefused, errShape, reward.ErrReference} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	var prefix *chat.PrefixError
+	if errors.As(err, &prefix) {
+		return "the prompt is not how the whole text begins"
+	}
+	return "not encodable"
+}
+
+var errShape = errors.New("not a prompt with one assistant message as its completion")
+
+// roleRecords iterates over the records of a role.
+func roleRecords(ds *data.Dataset, role, split string) iter.Seq2[record, error] {
+	return func(yield func(record, error) bool) {
+		if role == Planner {
+			for r, err := range ds.Planner(split) {
+				if err != nil {
+					yield(record{}, err)
+					return
+				}
+				if !yield(record{r.TrajectoryID, r.Prompt, r.Completion}, nil) {
+					return
+				}
+			}
+			return
+		}
+		for r, err := range ds.Executor(split) {
+			if err != nil {
+				yield(record{}, err)
+				return
+			}
+			if !yield(record{fmt.Sprintf("%s#%d", r.TrajectoryID, r.Node), r.Prompt, r.Completion}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// encode checks a record and turns it into tokens of which the answer and its end-of-turn token are labelled.
+func encode(ctx context.Context, r record, role string, enc *codec.Codec) (row Row, terminator int32, err error) {
+	if len(r.prompt) == 0 || len(r.completion) != 1 || r.completion[0].Role != "assistant" {
+		return row, 0, fmt.Errorf("%w: %d prompt messages, %d completion messages", errShape, len(r.prompt), len(r.completion))
+	}
+	row = Row{ID: r.id, Target: r.completion[0].Content}
+	if role == Planner {
+		if row.plan, err = plan.Parse(row.Target); err != nil {
+			return row, 0, err
+		}
+	} else if row.reference, err = reward.NewReference(row.Target, nil); err != nil {
+		return row, 0, err
+	}
+	var messages []chat.Message
+	for _, m := range append(slices.Clone(r.prompt), r.completion...) {
+		messages = append(messages, chat.NewMessage(m.Role, m.Content))
+	}
+	turn, err := enc.Turn(ctx, messages)
+	if err != nil {
+		return row, 0, err
+	}
+	row.Tokens, row.Prompt = turn.IDs, turn.Prompt
+	row.Label = make([]bool, len(turn.IDs))
+	for i := turn.Prompt; i < len(turn.IDs); i++ {
+		row.Label[i] = true
+	}
+	return row, turn.Terminator, nil
+}
+
+// each calls f for 0 … n−1 on all cores.
+func each(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+}
+
+// manifestHash identifies a dataset: its manifest holds the hashes of all its files.
+func manifestHash(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
