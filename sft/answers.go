@@ -2,12 +2,10 @@ package sft
 
 import (
 	"context"
-	"slices"
 
 	"terraloom/data/plan"
 	"terraloom/lora/decoder"
 	"terraloom/lora/generate"
-	"terraloom/lora/train"
 	"terraloom/lora/train/run"
 	"terraloom/reward"
 )
@@ -112,7 +110,10 @@ func (t *task) answers(ctx context.Context, done int) (values []run.Value, err e
 			err = e
 		}
 	}()
-	rows := t.answered()
+	rows, err := t.answered()
+	if err != nil {
+		return nil, err
+	}
 	var requests []generate.Request
 	for _, r := range rows {
 		requests = append(requests, generate.Request{Model: policy, Prompt: r.Tokens[:r.Prompt], MaxTokens: t.config.Generation.MaxTokens})
@@ -132,22 +133,14 @@ func (t *task) answers(ctx context.Context, done int) (values []run.Value, err e
 	return sums.values(t.config.Role), nil
 }
 
-// answered are the validation rows whose prompts the model answers: always the same ones, drawn by a hash of their ids.
-func (t *task) answered() []Row {
-	var ids []string
-	for _, r := range t.validation.Rows {
-		ids = append(ids, r.ID)
-	}
-	n := min(t.config.Generation.Rows, len(ids))
-	order, err := train.NewOrder(ids, t.config.Seed, n, 1)
-	if err != nil { // ids are unique and there is at least one
-		return slices.Clone(t.validation.Rows[:n])
-	}
+// answered are the validation rows whose prompts the model answers, always the same ones.
+func (t *task) answered() ([]Row, error) {
+	chosen, err := some(t.validation.ids(), t.config.Generation.Rows)
 	var rows []Row
-	for _, i := range order.Epoch(0)[:n] {
+	for _, i := range chosen {
 		rows = append(rows, t.validation.Rows[i])
 	}
-	return rows
+	return rows, err
 }
 
 // tally sums the scores of answers.

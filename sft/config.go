@@ -47,7 +47,7 @@ type Data struct {
 	Overlong   string `yaml:"overlong"`   // error, drop or truncate
 	// MaxDropped is the largest share of rows that may be left out, for whatever reason, before the run is refused.
 	MaxDropped float64 `yaml:"max_dropped"`
-	// TrainRows and ValidationRows limit the rows of each split to the first so many; 0: all.
+	// TrainRows and ValidationRows limit the rows of each split to so many, drawn by a hash of their ids; 0: all.
 	TrainRows      int `yaml:"train_rows"`
 	ValidationRows int `yaml:"validation_rows"`
 }

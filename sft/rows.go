@@ -67,14 +67,26 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 		if err != nil {
 			return nil, err
 		}
-		if records = append(records, r); limit > 0 && len(records) == limit {
-			break
-		}
+		records = append(records, r)
 	}
-	out := &Rows{Split: split, Read: len(records), Dropped: map[string]int{}}
 	if len(records) == 0 {
 		return nil, fmt.Errorf("dataset %s: %w: the split %q has no %s records", c.Dataset, ErrRows, split, c.Role)
 	}
+	ids := make([]string, len(records))
+	for i, r := range records {
+		ids[i] = r.id
+	}
+	if limit > 0 {
+		chosen, err := some(ids, limit)
+		if err != nil {
+			return nil, fmt.Errorf("dataset %s, split %s: %w: %w", c.Dataset, split, ErrRows, err)
+		}
+		for i, at := range chosen {
+			records[i] = records[at]
+		}
+		records = records[:len(chosen)]
+	}
+	out := &Rows{Split: split, Read: len(records), Dropped: map[string]int{}}
 	encoded, errs := make([]Row, len(records)), make([]error, len(records))
 	terminators := make([]int32, len(records))
 	each(len(records), func(i int) {
@@ -111,6 +123,18 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 			c.Dataset, split, ErrRows, out.Read-left, out.Read, counts(out.Dropped), c.Data.MaxDropped)
 	}
 	return out, nil
+}
+
+// some are the indices of n of the ids, or of all if there are fewer, in their order: always the same ones, drawn by a
+// hash of the ids. The first ones would be instances of few seeds.
+func some(ids []string, n int) ([]int, error) {
+	order, err := train.NewOrder(ids, 0, len(ids), 1)
+	if err != nil {
+		return nil, err
+	}
+	chosen := slices.Clone(order.Epoch(0)[:min(n, len(ids))])
+	slices.Sort(chosen)
+	return chosen, nil
 }
 
 // counts lists reasons with their numbers, the commonest first.

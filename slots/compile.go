@@ -40,6 +40,8 @@ type Compiled struct {
 	answer   node
 	steps    []stepPlan
 	seedVals Values // slot values of the seed itself, derived ones too; nil for slots that read observed()
+
+	fileForms map[int][]string // what must be gone where a file number changes, by slot
 }
 
 type derivedSlot struct {
@@ -54,6 +56,7 @@ type stepPlan struct {
 	observation node
 	thought     node
 	computed    bool              // the observation is the tool's own
+	own         strictjson.Value  // computed: what the tool returns on the seed's arguments
 	remap       map[string]string // computed: pointer into the seed's observation → pointer into the tool's own
 	uses        []data.Use
 }
@@ -90,6 +93,7 @@ func Compile(p *Program, seed *data.Trajectory, tools Tools) (*Compiled, error) 
 	if err := f.derive(false); err != nil {
 		return fail("with the seed's own values: %v", err)
 	}
+	c.fileForms = c.formsOfFiles()
 	return c, nil
 }
 
@@ -225,7 +229,7 @@ func (c *Compiled) compileNodes(tools Tools) error {
 		}
 		if tools.Computes(st.Tool) {
 			if out, err := tools.Call(st.Tool, st.Arguments); err == nil {
-				plan.computed = true
+				plan.computed, plan.own = true, out
 				plan.remap = remap(st.Observation, out)
 			}
 		}
@@ -315,6 +319,52 @@ func sameShape(a, b strictjson.Value) bool {
 		}
 	}
 	return true
+}
+
+// Correction is a pure step whose observation the seed records wrongly: no number
+// of the record is within 2 % of what the tool returns there. Instances have the
+// tool's value.
+type Correction struct {
+	Step            int
+	Tool            string
+	Recorded, Right strictjson.Value
+}
+
+// Computed counts the steps whose observations are the tools' own, and lists
+// those of them that the seed records wrongly.
+func (c *Compiled) Computed() (steps int, wrong []Correction) {
+	for i := range c.steps {
+		if s := &c.steps[i]; s.computed {
+			if steps++; disagrees(c.Seed.Steps[i].Observation, s.own) {
+				wrong = append(wrong, Correction{i, c.Seed.Steps[i].Tool, c.Seed.Steps[i].Observation, s.own})
+			}
+		}
+	}
+	return steps, wrong
+}
+
+// disagrees reports whether a recorded observation is wrong: some number of it
+// is nowhere near in the tool's own output, or it has none and differs.
+func disagrees(recorded, own strictjson.Value) bool {
+	if recorded.IsAbsent() {
+		return false // nothing was said
+	}
+	var right []float64
+	own.Leaves("", func(_ string, v strictjson.Value) {
+		if f, err := floatArg(v); err == nil {
+			right = append(right, f)
+		}
+	})
+	numbers, wrong := 0, false
+	recorded.Leaves("", func(_ string, v strictjson.Value) {
+		f, err := floatArg(v)
+		if err != nil {
+			return
+		}
+		numbers++
+		wrong = wrong || !slices.ContainsFunc(right, func(g float64) bool { return near(g, f) })
+	})
+	return wrong || numbers == 0 && !recorded.Equal(own)
 }
 
 // evaluate computes one derived slot and checks its type and limits.

@@ -115,7 +115,9 @@ func (d *discovery) pure() {
 		if d.tools.Computes(s.Tool) {
 			var err error
 			if out, err = d.tools.Call(s.Tool, s.Arguments); err == nil {
-				ok = true
+				if ok = true; disagrees(s.Observation, out) {
+					d.note("step %d: %s returns %s, the seed records %s; instances have the tool's value", i, s.Tool, clip(out.JSON(), 80), clip(s.Observation.JSON(), 80))
+				}
 			} else {
 				d.note("step %d: %s refuses the seed's own arguments (%v); its observation is treated as drawn", i, s.Tool, err)
 			}
@@ -213,15 +215,23 @@ func (d *discovery) dates() {
 	if len(found) == 0 {
 		return
 	}
-	years, why := d.yearChoices(lo, hi, days)
+	slack := 0 // days that dates move besides years
+	if allFull && !months && len(distinct) <= 6 && !hasLeapDay(days) {
+		slack = daySlack
+	}
+	years, why := d.yearChoices(lo, hi, days, slack)
+	if len(years) == 0 && slack > 0 {
+		slack = 0
+		years, why = d.yearChoices(lo, hi, days, slack)
+	}
 	if len(years) == 0 {
 		d.note("dates stay: %s", why)
 		return
 	}
 	d.add(Slot{Name: "years", Type: Period, Role: Root, Group: timeGroup, Seed: 0, Source: &Source{Choice: years}})
 	shift := "years, 0"
-	if allFull && !months && len(distinct) <= 6 && !hasLeapDay(days) {
-		d.add(Slot{Name: "days", Type: Period, Role: Root, Group: timeGroup, Seed: 0, Source: &Source{Range: &RangeSource{Min: -12, Max: 12, Step: 1}}})
+	if slack > 0 {
+		d.add(Slot{Name: "days", Type: Period, Role: Root, Group: timeGroup, Seed: 0, Source: &Source{Range: &RangeSource{Min: float64(-slack), Max: float64(slack), Step: 1}}})
 		shift = "years, days"
 	}
 	for _, f := range found {
@@ -289,8 +299,12 @@ var products = []product{
 // lastDay is the end of the years that instances may name (Earth-Agent-Pro §III-A).
 var lastDay = time.Date(2025, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// yearChoices lists the displacements that keep all dates inside the product's record.
-func (d *discovery) yearChoices(lo, hi time.Time, days []time.Time) (choices []any, why string) {
+// daySlack is how far single days move besides their year: they stay in season.
+const daySlack = 12
+
+// yearChoices lists the displacements that keep all dates, moved by up to slack
+// days more, inside the product's record.
+func (d *discovery) yearChoices(lo, hi time.Time, days []time.Time, slack int) (choices []any, why string) {
 	var all strings.Builder
 	all.WriteString(strings.ToLower(d.t.Query))
 	for _, s := range d.t.Steps {
@@ -328,7 +342,7 @@ func (d *discovery) yearChoices(lo, hi time.Time, days []time.Time) (choices []a
 		if k == 0 || k%step != 0 {
 			continue
 		}
-		if a, b := lo.AddDate(k, 0, 0), hi.AddDate(k, 0, 0); !a.Before(first) && !b.After(last) {
+		if a, b := lo.AddDate(k, 0, -slack), hi.AddDate(k, 0, slack); !a.Before(first) && !b.After(last) {
 			choices = append(choices, k)
 		}
 	}

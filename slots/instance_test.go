@@ -119,6 +119,27 @@ answer: derived
 	}
 }
 
+// What an edge carries keeps the seed's kind and manner of writing.
+func TestCarry(t *testing.T) {
+	for _, test := range []struct{ transform, observed, like, want string }{
+		{identity, "12.5", "10.5", "12.5"}, {identity, "12.50", "10.5", "12.50"}, {identity, "7", "3", "7"},
+		{asText, "12.5", `"10.5"`, `"12.5"`}, {asText, "12.5", `"3.7440"`, `"12.5000"`}, {asText, "12.25", `"3.7"`, `"12.25"`}, {asText, "12.5", `"10.5%"`, `"12.5%"`},
+		{asText, `"12.5%"`, `"10.5"`, `"12.5"`}, {asText, `"12.5%"`, `"10.5%"`, `"12.5%"`},
+		{asNumber, `"12.50%"`, "10.5", "12.50"}, {asNumber, `"7"`, "10", "7"},
+		{"round:2", "3.14159", "2.72", "3.14"}, {"round:1", "3.0", "2.7", "3.0"},
+		{"scale:1.5", "0.28", "0.3", "0.42"}, {"scale:1.1", "0.3", "0.22", "0.33"}, {"scale:0.5", "7", "1.5", "3.5"},
+		{"parse:/0/1", `"[[324.6, 12.50]]"`, "3.5", "12.50"}, {"parse:/", `"(7)"`, "3", ""}, {"parse:/0", `"[7]"`, `"3"`, `"7"`},
+		{"parse:/0", `"nothing"`, "3", ""}, {"parse:/5", `"[7]"`, "3", ""}, {identity, `"text"`, "3", ""}, {"scale:x", "1.5", "3.5", ""}, {identity, "[1]", "3", ""}, {identity, "null", "3", ""},
+	} {
+		v, err := carry(test.transform, parse(t, test.observed), parse(t, test.like))
+		if test.want == "" {
+			wantError(t, test.transform+" "+test.observed, err, "transform "+test.transform+" does not apply to")
+		} else if err != nil || v.JSON() != test.want {
+			t.Errorf("%s of %s, like %s: %s, %v; want %s", test.transform, test.observed, test.like, v.JSON(), err, test.want)
+		}
+	}
+}
+
 // Where the seed's own record of a pure tool is wrong, instances have the right
 // value, and what was taken from the record follows it.
 func TestWrongRecordsAreCorrected(t *testing.T) {
@@ -127,6 +148,9 @@ func TestWrongRecordsAreCorrected(t *testing.T) {
 		step("difference", `{"a":99.75,"b":12.5}`, "87.25")
 	seed := seedOf(t, "q", steps, `,"answer":{"letter":"A","text":"99.75"}`)
 	c := discovered(t, seed, arithmetic{})
+	if n, wrong := c.Computed(); n != 2 || len(wrong) != 1 || wrong[0].Step != 1 || wrong[0].Tool != "mean" || wrong[0].Right.JSON() != "11.5" || !hasNote(c.Program, "step 1: mean returns 11.5, the seed records [99.75]") {
+		t.Errorf("%d computed, wrong %+v, notes %q", n, wrong, c.Program.Notes)
+	}
 	in, _ := sample(t, c, arithmetic{}, 3)
 	mean := in.Steps[1].Observation
 	if mean.Kind() != strictjson.Number || !in.Steps[2].Arguments.Get("a").Equal(mean) {
@@ -134,6 +158,46 @@ func TestWrongRecordsAreCorrected(t *testing.T) {
 	}
 	if got := in.Answer; !got.Get("letter").IsAbsent() {
 		t.Errorf("the answer keeps the letter of choices that are gone: %s", got.JSON())
+	}
+}
+
+// A record is wrong where some number of it is nowhere near in the tool's output.
+func TestDisagrees(t *testing.T) {
+	for _, test := range []struct {
+		recorded, own string
+		want          bool
+	}{
+		{"11.5", "11.5", false}, {"11.6", "11.5", false}, {"12.5", "11.5", true}, {"-11.5", "11.5", true}, {`"11.5"`, "11.5", false}, {`"11.50%"`, "11.5", false},
+		{"0.12", "[0.12,1.9]", false}, {`{"slope":0.12,"intercept":1.9}`, "[0.12,1.9]", false}, {"[0.12,3.0]", "[0.12,1.9]", true},
+		{`["no trend",0.5]`, `["no trend",0.5,1.0]`, false}, {`"increasing"`, `"increasing"`, false}, {`"increasing"`, `"none"`, true}, {"[]", "[1]", true},
+	} {
+		if got := disagrees(parse(t, test.recorded), parse(t, test.own)); got != test.want {
+			t.Errorf("recorded %s, returned %s: wrong is %v, want %v", test.recorded, test.own, got, test.want)
+		}
+	}
+	if disagrees(strictjson.Value{}, parse(t, "1")) {
+		t.Error("a missing record is wrong")
+	}
+}
+
+// D4: what an argument is as JSON stays: 1.0, 1, "1" and true are four things,
+// also where slots and edges give the values.
+func TestD4ArgumentsKeepTheirKind(t *testing.T) {
+	steps := step("f", `{"a":1.0,"b":1,"c":"1","d":true,"e":1.50,"f":9007199254740993,"g":null}`, "[305.50,7]") + "," +
+		step("g", `{"x":305.50,"y":"305.5","threshold":305.50}`, "3.25")
+	seed := seedOf(t, "Above 305.50 K in question7?", steps, `,"inputs":{"data_path":"question7"}`)
+	c := discovered(t, seed, arithmetic{})
+	in, _ := sample(t, c, arithmetic{}, 2)
+	if got, want := in.Steps[0].Arguments.JSON(), seed.Steps[0].Arguments.JSON(); got != want {
+		t.Errorf("arguments %s, want %s", got, want)
+	}
+	for key, kind := range map[string]strictjson.Kind{"x": strictjson.Number, "y": strictjson.String, "threshold": strictjson.Number} {
+		if v := in.Steps[1].Arguments.Get(key); v.Kind() != kind || v.IsInteger() {
+			t.Errorf("%s is %s", key, v.JSON())
+		}
+	}
+	if whole := in.Steps[0].Observation.Index(1); !whole.IsInteger() {
+		t.Errorf("a whole number became %s", whole.JSON())
 	}
 }
 

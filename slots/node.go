@@ -265,7 +265,13 @@ func (f *frame) follow(n *node) (strictjson.Value, error) {
 	if !ok {
 		return strictjson.Value{}, fmt.Errorf("argument %s: the observation of step %d has nothing at %q", u.Argument, u.From, pointer)
 	}
-	return carry(u.Transform, o, n.seed)
+	v, err := carry(u.Transform, o, n.seed)
+	if x, errX := floatArg(v); err == nil && errX == nil && v.Kind() == n.seed.Kind() {
+		if y, errY := floatArg(n.seed); errY == nil && x == y {
+			return n.seed, nil // in the seed's spelling
+		}
+	}
+	return v, err
 }
 
 // carry applies an edge's transform to the observed value o; like is the seed's
@@ -282,7 +288,7 @@ func carry(transform string, o, like strictjson.Value) (strictjson.Value, error)
 		if p == "/" {
 			p = ""
 		}
-		if o, ok = lit.At(p); !ok {
+		if o, ok = lit.At(p); !ok || o.Kind() != strictjson.Number {
 			return fail()
 		}
 		if like.Kind() == strictjson.String {
@@ -297,8 +303,11 @@ func carry(transform string, o, like strictjson.Value) (strictjson.Value, error)
 	switch {
 	case like.Kind() == strictjson.String:
 		text := strings.TrimSuffix(o.Text(), "%")
-		if d := decimals(like.Text()); o.Kind() == strictjson.Number && d > decimals(text) {
+		if d := decimals(strings.TrimSuffix(like.Text(), "%")); o.Kind() == strictjson.Number && d > decimals(text) {
 			text = strconv.FormatFloat(x, 'f', d, 64) // 3.744 written "3.7440"
+		}
+		if strings.HasSuffix(like.Text(), "%") {
+			text += "%"
 		}
 		return strictjson.Text(text), nil
 	case strings.HasPrefix(transform, roundPrefix):

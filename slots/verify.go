@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -265,7 +266,7 @@ func (c *Compiled) watch(v Values) *watcher {
 			}
 		case int:
 			if s.Type == File && now != old {
-				for _, form := range c.fileForms(s.Name, x) {
+				for _, form := range c.fileForms[i] {
 					w.words = append(w.words, watched{s.Name, form})
 				}
 			}
@@ -290,28 +291,43 @@ func (c *Compiled) watch(v Values) *watcher {
 	return w
 }
 
-// fileForms are the seed's strings around a file number, such as question112.
-func (c *Compiled) fileForms(slot string, seed int) []string {
-	seen := map[string]bool{}
-	var forms []string
+// formsOfFiles are the seed's strings around file numbers, such as question112,
+// by slot.
+func (c *Compiled) formsOfFiles() map[int][]string {
+	forms := map[int][]string{}
 	for _, o := range c.Program.Occurrences {
-		i := strings.Index(o.Text, "{"+slot)
-		if i < 0 {
+		if o.Text == "" {
 			continue
 		}
-		start := i
-		for start > 0 && (letter(o.Text[start-1]) || o.Text[start-1] == '-') {
-			start--
+		parts, err := parseTemplate(o.Text)
+		if err != nil {
+			continue // Compile refuses it
 		}
-		end := i + strings.IndexByte(o.Text[i:], '}')
-		text := strconv.Itoa(seed)
-		var width int
-		if n, _ := fmt.Sscanf(o.Text[i+len(slot)+1:end], ":0%dd", &width); n == 1 {
-			text = fmt.Sprintf("%0*d", width, seed)
-		}
-		if form := strings.ToLower(o.Text[start:i] + text); !seen[form] {
-			seen[form] = true
-			forms = append(forms, form)
+		for k, p := range parts {
+			i, ok := c.slotAt[p.slot]
+			seed, number := 0, false
+			if ok {
+				seed, number = c.seedVals[i].(int)
+			}
+			if !number || c.Program.Slots[i].Type != File {
+				continue
+			}
+			before := ""
+			if k > 0 {
+				before = parts[k-1].lit
+			}
+			start := len(before)
+			for start > 0 && (letter(before[start-1]) || before[start-1] == '-') {
+				start--
+			}
+			render, err := File.formatter(p.format)
+			if err != nil {
+				continue
+			}
+			text, err := render(seed, []byte(before[start:]))
+			if form := strings.ToLower(string(text)); err == nil && !slices.Contains(forms[i], form) {
+				forms[i] = append(forms[i], form)
+			}
 		}
 	}
 	return forms

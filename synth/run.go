@@ -28,6 +28,7 @@ type Report struct {
 	PlannerRows, Nodes      int
 	ExecutorRows, LongNodes int // LongNodes: nodes without row, their target being over the limit
 	AnswersDropped          int
+	Computed, Corrected     int            // steps of seeds whose observations are computed; those of them that the seed records wrongly
 	Split                   map[string]int // trajectories by split
 	Domain                  map[string]int
 	Refusals                []data.Refusal // in row order
@@ -179,6 +180,8 @@ func (a *taker) seed(ctx context.Context, queue <-chan *job, near *neighbours, e
 		if p == nil {
 			p = j.plan
 			tuples[p.tuple] = true
+			computed, wrong := p.compiled.Computed()
+			a.rep.Computed, a.rep.Corrected = a.rep.Computed+computed, a.rep.Corrected+len(wrong)
 		}
 		taken += j.to - j.from
 		for k, c := range j.made {
@@ -264,6 +267,7 @@ func (r *Report) Manifest(o Options, inputs []data.Input) *data.Manifest {
 		{Name: "seeds", Count: r.Seeds}, {Name: "seed groups", Count: r.Components}, {Name: "instances drawn", Count: r.Drawn},
 		{Name: "instances taken", Count: r.Trajectories}, {Name: "planner rows", Count: r.PlannerRows}, {Name: "nodes", Count: r.Nodes},
 		{Name: "executor rows", Count: r.ExecutorRows}, {Name: refusedTarget, Count: r.LongNodes}, {Name: "instances without answer", Count: r.AnswersDropped},
+		{Name: "computed observations in seeds", Count: r.Computed}, {Name: "recorded wrongly and corrected", Count: r.Corrected},
 	}
 	for _, s := range data.Splits {
 		m.Counts = append(m.Counts, data.Count{Name: "split " + s, Count: r.Split[s]})

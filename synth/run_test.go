@@ -260,7 +260,8 @@ func (f failingPrograms) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	return Discovered{noTools{}}.For(seed)
 }
 
-func TestManifestOfARun(t *testing.T) {
+// D15: nothing of an earlier run is used again, and the manifest tells runs apart.
+func TestD15ManifestTellsRunsApart(t *testing.T) {
 	o := Default()
 	o.Shard = Shard{0, 2}
 	rep, err := runAll(t, sampleSeeds(t), &memory{}, o)
@@ -280,7 +281,7 @@ func TestManifestOfARun(t *testing.T) {
 		count[c.Name] = c.Count
 	}
 	if count["instances taken"] != count["split train"]+count["split validation"]+count["split test"] || count["instances taken"] != rep.Seeds*o.PerSeed ||
-		count["nodes"] != count["executor rows"]+count[refusedTarget] || count["instances drawn"] < count["instances taken"] {
+		count["computed observations in seeds"] == 0 || count["nodes"] != count["executor rows"]+count[refusedTarget] || count["instances drawn"] < count["instances taken"] {
 		t.Errorf("counts %v", count)
 	}
 	back, err := OptionsOf(m)
@@ -291,7 +292,7 @@ func TestManifestOfARun(t *testing.T) {
 	if back != o {
 		t.Errorf("the manifest's options are %+v, the run's %+v", back, o)
 	}
-	// D15: whatever changes the rows changes the recorded options.
+	// Whatever changes the rows changes the recorded options.
 	for _, change := range []func(*Options){
 		func(o *Options) { o.PerSeed++ }, func(o *Options) { o.Style = "compact" }, func(o *Options) { o.MaxTarget++ }, func(o *Options) { o.MaxTrajectory++ },
 		func(o *Options) { o.NearDuplicate -= 0.01 }, func(o *Options) { o.Tries++ }, func(o *Options) { o.Mode = Execute },
@@ -310,5 +311,36 @@ func TestManifestOfARun(t *testing.T) {
 	m.Options = parse(t, `{"per_seed":0}`)
 	if _, err := OptionsOf(m); err == nil {
 		t.Error("options without values were accepted")
+	}
+}
+
+// Where seeds record a pure tool's result wrongly the report says so.
+func TestWrongRecordsAreReported(t *testing.T) {
+	seed := sampleSeed(t, "sample-5")
+	seed.Steps[4].Observation = parse(t, "99.75")
+	rep, err := runAll(t, []*data.Trajectory{seed}, &memory{}, Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Computed != 3 || rep.Corrected != 1 {
+		t.Errorf("%d computed, %d corrected, want 3 and 1", rep.Computed, rep.Corrected)
+	}
+	computed, wrong := 0, 0
+	for _, s := range realSeeds(t) {
+		c, err := Discovered{kit(t)}.For(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, corrections := c.Computed()
+		computed, wrong = computed+n, wrong+len(corrections)
+		for _, x := range corrections {
+			if !slices.ContainsFunc(c.Program.Notes, func(n string) bool { return strings.Contains(n, fmt.Sprintf("step %d: %s returns", x.Step, x.Tool)) }) {
+				t.Errorf("%s step %d: %s is recorded as %s, which no note says", s.ID, x.Step, x.Right.JSON(), x.Recorded.JSON())
+			}
+		}
+	}
+	// Another program, which compares by position, counts 44 of 262.
+	if computed < 262 || wrong < 30 || wrong > 50 {
+		t.Errorf("%d computed observations in the real seeds, %d recorded wrongly", computed, wrong)
 	}
 }

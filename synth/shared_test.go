@@ -2,10 +2,7 @@ package synth
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"hash"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,24 +109,7 @@ func (m *memory) Add(split string, t *data.Trajectory, planner data.PlannerRow, 
 	return nil
 }
 
-// digest hashes the rows and keeps none.
-type digest struct {
-	rows int
-	h    hash.Hash
-}
-
-func newDigest() *digest { return &digest{h: sha256.New()} }
-
-func (d *digest) Add(split string, t *data.Trajectory, planner data.PlannerRow, executor []data.ExecutorRow) error {
-	r := row{split, t, planner, executor}
-	d.rows++
-	d.h.Write([]byte(r.text()))
-	return nil
-}
-
-func (d *digest) sum() string { return hex.EncodeToString(d.h.Sum(nil)) }
-
-// make10 runs the seeds with discovered programs.
+// runAll runs the seeds with discovered programs.
 func runAll(t testing.TB, seeds []*data.Trajectory, sink Sink, o Options) (*Report, error) {
 	t.Helper()
 	reg := kit(t)

@@ -1,19 +1,25 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"terraloom/agent/tools/series"
+	"terraloom/data/catalogue"
 	"terraloom/data/strictjson"
 )
 
 // Call is one tool call as its function sees it.
 type Call struct {
-	Args   strictjson.Value // bound: canonical keys, declared types, defaults filled in
-	Compat Compat
+	Context context.Context
+	Args    strictjson.Value // bound: canonical keys, declared types, defaults filled in
+	Compat  Compat
+
+	tool *catalogue.Tool
+	env  *environment
 }
 
 // public reports whether the public kit's faults are wanted.

@@ -11,9 +11,11 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
+	"terraloom/agent/tools/workspace"
 	"terraloom/data/catalogue"
 	"terraloom/data/strictjson"
 )
@@ -24,6 +26,9 @@ var (
 	ErrUnavailable  = errors.New("tool not available")
 	ErrBadArguments = catalogue.ErrArguments // the agent can repair the arguments
 	ErrUndefined    = errors.New("undefined result")
+	ErrInsufficient = errors.New("insufficient data")      // Call only; Invoke gives a Result with that status
+	ErrEnvironment  = errors.New("the environment failed") // disk full, model server away: not the arguments' fault
+	ErrInternal     = errors.New("internal error")
 )
 
 // Compat chooses between right values and those of the public kit.
@@ -35,17 +40,24 @@ const (
 	EarthAgent Compat = "earth-agent" // the public kit's value, faults included
 )
 
-// Result is what a tool found: the observation and what it rests on.
+// Result is what a tool found: the observation, the files it made, and what
+// both rest on.
 type Result struct {
-	Value    strictjson.Value // the observation a model sees
-	Evidence Evidence
+	Value     strictjson.Value // the observation; null where the evidence is insufficient
+	Artefacts []Artefact
+	Evidence  Evidence
 }
 
-// Evidence supports an observation.
-type Evidence struct {
-	Used     int      // values that entered the result
-	Missing  int      // values left out because they are null
-	Warnings []string // what makes the result weak, in words for the agent
+// Text is the observation as a model sees it: texts as they are, everything else
+// as compact JSON, and the reason where there is no estimate.
+func (r *Result) Text() string {
+	switch {
+	case r.Evidence.Status == Insufficient:
+		return "No estimate: " + r.Evidence.Reason
+	case r.Value.Kind() == strictjson.String:
+		return r.Value.Text()
+	}
+	return r.Value.JSON()
 }
 
 // Func computes a tool's result from bound arguments.
@@ -66,20 +78,59 @@ type Registry struct {
 	catalogue *catalogue.Catalogue
 	compat    Compat
 	tools     map[string]*Tool
+	env       environment
 }
 
-// New returns a registry of the pure tools of the default catalogue.
-func New(compat Compat) (*Registry, error) {
+// environment is what tools need beside their arguments; a part that is missing
+// leaves out the tools that need it.
+type environment struct {
+	workspace *workspace.Workspace
+	perceiver Perceiver
+	archive   Archive
+}
+
+// Option adds a part of the environment.
+type Option func(*environment)
+
+// WithWorkspace makes the raster tools callable, on files of w.
+func WithWorkspace(w *workspace.Workspace) Option { return func(e *environment) { e.workspace = w } }
+
+// WithPerceiver makes the perception models callable. It needs a workspace.
+func WithPerceiver(p Perceiver) Option { return func(e *environment) { e.perceiver = p } }
+
+// WithArchive makes download_product callable. It needs a workspace.
+func WithArchive(a Archive) Option { return func(e *environment) { e.archive = a } }
+
+// New returns a registry of the tools of the default catalogue that the
+// environment allows: the pure tools always, the others by its options.
+func New(compat Compat, options ...Option) (*Registry, error) {
 	if compat != Correct && compat != EarthAgent {
 		return nil, fmt.Errorf("compat %q is neither empty nor %q", compat, EarthAgent)
 	}
 	r := &Registry{catalogue: catalogue.Default(), compat: compat, tools: make(map[string]*Tool)}
-	for name, f := range pureFuncs {
-		entry, ok := r.catalogue.Tool(name)
-		if !ok || !entry.Pure {
-			return nil, fmt.Errorf("pure function %s has no pure catalogue entry", name)
+	for _, o := range options {
+		o(&r.env)
+	}
+	sets := []map[string]Func{pureFuncs}
+	if r.env.workspace != nil {
+		sets = append(sets, rasterFuncs)
+		if r.env.perceiver != nil {
+			sets = append(sets, modelFuncs)
 		}
-		r.tools[name] = &Tool{Tool: entry, Func: f, Unbound: unbound[name]}
+		if r.env.archive != nil {
+			sets = append(sets, archiveFuncs)
+		}
+	} else if r.env.perceiver != nil || r.env.archive != nil {
+		return nil, errors.New("a perceiver or an archive needs a workspace for its files")
+	}
+	for i, set := range sets {
+		for name, f := range set {
+			entry, ok := r.catalogue.Tool(name)
+			if !ok || entry.Pure != (i == 0) {
+				return nil, fmt.Errorf("the function %s disagrees with the catalogue on whether it is pure", name)
+			}
+			r.tools[name] = &Tool{Tool: entry, Func: f, Unbound: unbound[name]}
+		}
 	}
 	return r, nil
 }
@@ -122,30 +173,37 @@ func (r *Registry) Pure(name string) bool {
 	return err == nil && res.Tool.Pure && r.tools[res.Tool.Name] != nil
 }
 
-// Call runs a tool, by name or alias, and returns its observation.
+// Call runs a tool, by name or alias, and returns its observation. An
+// observation without an estimate is ErrInsufficient.
 func (r *Registry) Call(name string, args strictjson.Value) (strictjson.Value, error) {
-	res, err := r.Invoke(name, args)
+	res, err := r.Invoke(context.Background(), name, args)
+	if err == nil && res.Evidence.Status == Insufficient {
+		err = &Error{Tool: name, Kind: ErrInsufficient, Msg: res.Evidence.Reason}
+	}
 	return res.Value, err
 }
 
-// Invoke is Call with the evidence. The error of a failing tool is an *Error,
-// or wraps catalogue.ErrArguments with every fault of the arguments.
-func (r *Registry) Invoke(name string, args strictjson.Value) (Result, error) {
+// Invoke is Call with files and evidence. The error of a failing tool is an
+// *Error, or wraps catalogue.ErrArguments with every fault of the arguments; the
+// evidence then has the status Failed. Too little data is no error but a result
+// with the status Insufficient and without a value.
+func (r *Registry) Invoke(ctx context.Context, name string, args strictjson.Value) (Result, error) {
 	found, err := r.catalogue.Resolve(name)
 	if err != nil {
-		return Result{}, err
+		return failed(name, args, err), err
 	}
 	tool := r.tools[found.Tool.Name]
 	if tool == nil {
-		return Result{}, &Error{Tool: name, Kind: ErrUnavailable, Msg: "it needs imagery or a model, which this environment lacks"}
+		err := &Error{Tool: name, Kind: ErrUnavailable, Msg: r.env.lacks(found.Tool.Name)}
+		return failed(name, args, err), err
 	}
-	res, err := r.run(tool, args)
+	res, err := r.run(ctx, tool, args)
 	if err != nil {
 		var e *Error
 		if errors.As(err, &e) {
 			e.Tool = name
 		}
-		return Result{}, err
+		return failed(name, args, err), err
 	}
 	if found.Item >= 0 && res.Value.Len() > found.Item {
 		res.Value = res.Value.Index(found.Item)
@@ -153,9 +211,33 @@ func (r *Registry) Invoke(name string, args strictjson.Value) (Result, error) {
 	return res, nil
 }
 
-func (r *Registry) run(tool *Tool, args strictjson.Value) (Result, error) {
+// failed is the result that goes with an error.
+func failed(name string, args strictjson.Value, err error) Result {
+	return Result{Value: strictjson.NullValue(), Evidence: Evidence{
+		Family: Execute, Status: Failed, Reason: err.Error(), Operator: name, Parameters: args,
+	}}
+}
+
+// lacks says why a tool of the catalogue is not in the registry.
+func (e *environment) lacks(name string) string {
+	switch _, model := modelFuncs[name]; {
+	case e.workspace == nil:
+		return "it needs imagery or a model, which this environment lacks"
+	case model:
+		return "it needs a perception model, which this environment lacks"
+	}
+	return "it needs an archive of products, which this environment lacks; use the files that get_filelist names"
+}
+
+func (r *Registry) run(ctx context.Context, tool *Tool, args strictjson.Value) (res Result, err error) {
+	defer func() {
+		if p := recover(); p != nil { // a broken invariant; the agent goes on without the tool
+			res, err = Result{}, &Error{Kind: ErrInternal, Msg: fmt.Sprint(p)}
+		}
+	}()
 	if r.compat == EarthAgent && tool.Unbound != nil {
 		if res, handled, err := tool.Unbound(args); handled || err != nil {
+			res.Evidence.complete(tool, args, res.Value)
 			return res, err
 		}
 	}
@@ -163,13 +245,36 @@ func (r *Registry) run(tool *Tool, args strictjson.Value) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return tool.Func(&Call{Args: bound.Args, Compat: r.compat})
+	res, err = tool.Func(&Call{Context: ctx, Args: bound.Args, Compat: r.compat, tool: tool.Tool, env: &r.env})
+	if err != nil {
+		return Result{}, typed(err)
+	}
+	res.Evidence.complete(tool, bound.Args, res.Value)
+	return res, nil
+}
+
+// complete fills in what every tool's evidence has in common.
+func (e *Evidence) complete(tool *Tool, args, value strictjson.Value) {
+	if e.Family == "" {
+		e.Family = Execute
+	}
+	if e.Status == "" {
+		e.Status = OK
+	}
+	e.Operator, e.Parameters = tool.Name, args
+	if e.Formula == "" {
+		e.Formula = tool.Summary
+	}
+	if e.Family == Execute && len(e.Nodes) == 0 {
+		e.Nodes = []Node{{Name: tool.Name, Output: value, Valid: e.Used, Total: e.Used + e.Missing, Status: e.Status, Reason: e.Reason}}
+	}
 }
 
 // Error is a tool's refusal, written for the agent: what is wrong and what to do.
 type Error struct {
 	Tool  string
-	Kind  error  // ErrUnavailable, ErrBadArguments or ErrUndefined
+	Kind  error  // one of the sentinels of this package
+	Cause error  // what lies behind it: a sentinel of workspace or raster, or nil
 	Param string // the argument at fault, "" if none
 	Msg   string
 }
@@ -181,11 +286,34 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v: %s", e.Tool, e.Kind, e.Msg)
 }
 
-// Unwrap makes errors.Is(err, e.Kind) true.
-func (e *Error) Unwrap() error { return e.Kind }
+// Unwrap lets errors.Is find the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Cause}
+}
 
 func badArgument(param, format string, args ...any) error {
 	return &Error{Kind: ErrBadArguments, Param: param, Msg: fmt.Sprintf(format, args...)}
+}
+
+// badInput is a bad argument whose reason is another package's error.
+func badInput(param string, err error) error {
+	var e *Error
+	if err == nil || errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &Error{Kind: ErrBadArguments, Cause: err, Param: param, Msg: err.Error()}
+}
+
+// typed gives an error without a type of its own that of a failing environment.
+func typed(err error) error {
+	var e *Error
+	if errors.As(err, &e) || errors.Is(err, ErrBadArguments) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &Error{Kind: ErrEnvironment, Cause: err, Msg: err.Error()}
 }
 
 func undefined(format string, args ...any) error {

@@ -245,7 +245,7 @@ func TestEvidence(t *testing.T) {
 		{"mann_kendall_test", `{"x":[1,2,3]}`, 3, 0, "only 3 values"},
 		{"autocorrelation_function", `{"x":[1,2,3]}`, 3, 0, "lags end at 2"},
 	} {
-		res, err := r.Invoke(tc.tool, mustParse(t, tc.args))
+		res, err := r.Invoke(t.Context(), tc.tool, mustParse(t, tc.args))
 		e := res.Evidence
 		if err != nil || e.Used != tc.used || e.Missing != tc.missing || (tc.warning == "") != (len(e.Warnings) == 0) ||
 			tc.warning != "" && !strings.Contains(e.Warnings[0], tc.warning) {

@@ -99,6 +99,17 @@ func TestS3SameBytesForWorkersAndShards(t *testing.T) {
 	}
 }
 
+// Programs that were discovered and saved give the rows of a run that discovers
+// them itself: nothing is lost in their files.
+func TestSavedProgramsGiveTheSameBytes(t *testing.T) {
+	dir := t.TempDir()
+	programs, a, b := filepath.Join(dir, "programs"), filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	mustRun(t, "slots", "discover", "--out", programs)
+	mustRun(t, "synth", "run", "--out", a)
+	mustRun(t, "synth", "run", "--out", b, "--programs", programs)
+	sameFolder(t, folder(t, a), folder(t, b))
+}
+
 // The test binary starts itself as this child, which is the program with the
 // command line of the environment.
 func TestChildIsTerraloom(t *testing.T) {

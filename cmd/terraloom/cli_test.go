@@ -2,7 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -303,5 +306,92 @@ func TestImportWritesOwnJSONL(t *testing.T) {
 	}
 	if keys := slices.Sorted(keysOf(rep)); len(keys) == 0 {
 		t.Error("the report is empty")
+	}
+}
+
+// A model's proposal is checked, recorded beside the program, and used by a run.
+func TestDiscoverWithAModel(t *testing.T) {
+	offline := filepath.Join(t.TempDir(), "offline")
+	mustRun(t, "slots", "discover", "--out", offline, "sample-3")
+	good, err := os.ReadFile(filepath.Join(offline, "sample-3.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		text := "```yaml\n" + string(good) + "```"
+		if requests == 1 {
+			text = strings.Replace(text, "occurrences:", "occurences:", 1)
+		}
+		if r.Header.Get("Authorization") != "Bearer very-secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		content, err := json.Marshal(text)
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := w.Write([]byte(`{"choices":[{"message":{"content":` + string(content) + `}}]}`)); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	t.Setenv("TERRALOOM_LLM_KEY", "very-secret")
+	programs := filepath.Join(t.TempDir(), "programs")
+	mustRun(t, "slots", "discover", "--out", programs, "--llm", server.URL, "--model", "qwen", "sample-3")
+	exchange, err := os.ReadFile(filepath.Join(programs, "sample-3.exchange.json"))
+	if err != nil || requests != 2 || !strings.Contains(string(exchange), `did you mean \"occurrences\"?`) || strings.Contains(string(exchange), "very-secret") {
+		t.Errorf("%v, %d requests, exchange %.300s", err, requests, exchange)
+	}
+	var rows []struct{ State, Origin string }
+	if err := json.Unmarshal([]byte(mustRun(t, "slots", "status", "--programs", programs, "--json", "sample-3")), &rows); err != nil || rows[0].State != "machine-checked" || rows[0].Origin != "qwen" {
+		t.Errorf("status %+v, %v", rows, err)
+	}
+	server.Close()
+	o := terraloom(t, "slots", "discover", "--out", programs, "--llm", server.URL, "--model", "qwen", "--tries", "1", "sample-5")
+	if o.code == 0 || !strings.Contains(o.err, "no valid program was proposed for sample-5") {
+		t.Errorf("code %d: %s", o.code, o.err)
+	}
+	if _, err := os.Stat(filepath.Join(programs, "sample-5.yaml")); err == nil {
+		t.Error("a failed proposal left a program")
+	}
+	if _, err := os.Stat(filepath.Join(programs, "sample-5.exchange.json")); err != nil {
+		t.Error("a failed proposal is not recorded")
+	}
+}
+
+// Python's datasets and pyarrow read what a run wrote without options.
+func TestPythonReadsARun(t *testing.T) {
+	python := os.Getenv("TERRALOOM_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if out, err := exec.Command(python, "-c", "import datasets, pyarrow").CombinedOutput(); err != nil {
+		t.Skipf("%s with the packages datasets and pyarrow is needed (set TERRALOOM_PYTHON): %v %s", python, err, out)
+	}
+	dir := filepath.Join(t.TempDir(), "ds")
+	mustRun(t, "synth", "run", "--out", dir, "--per-seed", "10")
+	cmd := exec.Command(python, filepath.Join("..", "..", "data", "testdata", "load_dataset.py"), dir, t.TempDir())
+	cmd.Env = append(os.Environ(), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "HF_HOME="+t.TempDir())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen struct {
+		Configs map[string]map[string]int
+		TRL     bool
+	}
+	if err := json.Unmarshal(out, &seen); err != nil {
+		t.Fatal(err)
+	}
+	rows := func(config string) (n int) {
+		for _, k := range seen.Configs[config] {
+			n += k
+		}
+		return n
+	}
+	if !seen.TRL || rows("trajectories") != 80 || rows("planner") != 80 || rows("executor") != 380 {
+		t.Errorf("python sees %+v", seen)
 	}
 }

@@ -187,7 +187,7 @@ func TestRunOnTheRealFile(t *testing.T) {
 	path := realFile(t)
 	dir := filepath.Join(t.TempDir(), "ds")
 	mustRun(t, "synth", "run", "--seeds", path, "--out", dir, "--per-seed", "10", "--seed", "7")
-	checkDataset(t, dir, rawEarthBench(t, path), expected{10, 32 << 10})
+	checkDataset(t, dir, rawEarthBench(t, path, "autonomous"), expected{10, 32 << 10})
 	m, err := data.ReadManifest(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +207,17 @@ func TestRunOnTheRealFile(t *testing.T) {
 	if rows, long := count["executor rows"], count["executor target over the length limit"]; rows+long != 13350 {
 		t.Errorf("manifest: %d executor rows and %d targets over the limit do not make 13,350 nodes", rows, long)
 	}
+}
+
+// The detailed questions, which name the steps, with another seed.
+func TestRunOnTheRealFileByInstruction(t *testing.T) {
+	if testing.Short() {
+		t.Skip("checks another 2,480 instances")
+	}
+	path := realFile(t)
+	dir := filepath.Join(t.TempDir(), "ds")
+	mustRun(t, "synth", "run", "--seeds", path, "--regime", "if", "--out", dir, "--per-seed", "3", "--seed", "8")
+	checkDataset(t, dir, rawEarthBench(t, path, "instruction"), expected{3, 32 << 10})
 }
 
 // A checker that sees nothing proves nothing: each fault here is put into a good

@@ -57,7 +57,8 @@ func shiftedEqual(s *Node, n int) *Node {
 // starting from S = 0 at the first token of every segment.
 //
 // q and k are float32 [B, T, Hk, dk], v [B, T, Hv, dv], g and beta [B, T, Hv], segments int32 [B, T] or nil. Value
-// head h uses key head h/(Hv/Hk). Returns the output [B, T, Hv, dv] and the state after the last token [B, Hv, dk, dv].
+// head h uses key head h/(Hv/Hk). Returns the output [B, T, Hv, dv] and the state after the last token [B, Hv, dk, dv],
+// through which nothing is differentiated.
 func DeltaRule(q, k, v, g, beta, segments *Node) (out, state *Node) {
 	gr := q.Graph()
 	B, T, Hk, dk := q.Shape().Dimensions[0], q.Shape().Dimensions[1], q.Shape().Dimensions[2], q.Shape().Dimensions[3]
@@ -99,22 +100,8 @@ func DeltaRule(q, k, v, g, beta, segments *Node) (out, state *Node) {
 	P := Reshape(Mul(qk, decay), n, B*Hv, C, C)
 	K := Reshape(Mul(k, toEnd), n, B*Hv, C, dk)
 
-	at := func(x *Node, c int) *Node { return Squeeze(SliceAxis(x, 0, AxisElem(c)), 0) }
-	var S *Node // [B·Hv, dk, dv]; nil is zero
-	outs := make([]*Node, n)
-	for c := range outs {
-		fresh := at(U, c)
-		if S == nil {
-			outs[c] = bmm(at(P, c), fresh)
-			S = bmmT(at(K, c), fresh)
-			continue
-		}
-		seen := bmm(at(WQ, c), S)
-		fresh = Sub(fresh, SliceAxis(seen, 1, AxisRange(0, C)))
-		outs[c] = Add(SliceAxis(seen, 1, AxisRange(C, 2*C)), bmm(at(P, c), fresh))
-		S = Add(Mul(at(through, c), S), bmmT(at(K, c), fresh))
-	}
-	out = TransposeAllAxes(Reshape(Stack(outs, 0), n, B, Hv, C, dv), 1, 0, 3, 2, 4)
+	O, S := deltaScan(U, WQ, P, K, through)
+	out = TransposeAllAxes(Reshape(O, n, B, Hv, C, dv), 1, 0, 3, 2, 4)
 	return SliceAxis(Reshape(out, B, n*C, Hv, dv), 1, AxisRange(0, T)), Reshape(S, B, Hv, dk, dv)
 }
 
@@ -130,7 +117,7 @@ func DeltaStep(S, q, k, v, g, beta *Node) (out, state *Node) {
 	q = repeat(MulScalar(unit(q, deltaEps), 1/math.Sqrt(float64(dk))))
 	k = repeat(unit(k, deltaEps))
 	S = Mul(S, Reshape(Exp(g), B, Hv, 1, 1))
-	// Sums over dk as products: a reduction inside a While body does not compile on XLA.
+	// Sums over dk as products.
 	read := func(x *Node) *Node {
 		y := bmmT(Reshape(S, B*Hv, dk, dv), Reshape(x, B*Hv, dk, 1)) // Sᵀx
 		return Reshape(y, B, Hv, 1, dv)

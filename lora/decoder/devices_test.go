@@ -24,7 +24,7 @@ func TestDevices(t *testing.T) {
 		t.Skip("the Go backend has one device; another run tests XLA")
 	}
 	c := tiny(true)
-	rows := randomRows(4, 50, 12, 7, 0, 9)
+	rows := randomRows(4, 50, 40, 7, 0, 35) // more than one chunk of the delta rule
 	batch := Pack([][][]int32{rows, rows[1:], rows[:1], rows[3:]})
 	labels := batch.NextTokens(nil)
 	run := func(opts Options, full bool) (float64, []float32) {
