@@ -60,11 +60,14 @@ func (e usageError) Unwrap() error { return e.error }
 func exitCode(ctx context.Context, err error) int {
 	var usage usageError
 	var input inputError
+	trained := trainExitCode(err)
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInterrupted
 	case errors.As(err, &usage):
 		return exitUsage
+	case trained != 0:
+		return trained
 	case errors.Is(err, synth.ErrShort), errors.Is(err, errUnscored):
 		return exitIncomplete
 	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked), errors.Is(err, checkpoint.ErrExists):
