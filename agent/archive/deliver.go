@@ -184,7 +184,7 @@ func (r *Request) noData(ctx context.Context, src Source) error {
 	}
 	days, err := src.Acquisitions(ctx, r, r.Start.AddDate(0, 0, -400), r.End.AddDate(0, 0, 400))
 	if err != nil {
-		return errors.Join(e, err)
+		return e // it is true without the hint
 	}
 	var before, after time.Time
 	for _, d := range days {

@@ -35,6 +35,27 @@ func sameLeaf(arg, obs any) bool {
 	return a == b || strings.Contains(lastPart(a), ".") && lastPart(a) == lastPart(b)
 }
 
+// leafKeys are equal for leaves that sameLeaf takes for the same.
+func leafKeys(v any) []string {
+	if x, ok := asNumber(v); ok {
+		if x == math.Trunc(x) && math.Abs(x) < 100 {
+			return nil
+		}
+		return []string{strconv.FormatFloat(x, 'g', -1, 64)}
+	}
+	s, ok := v.(string)
+	if !ok || len(s) < 5 {
+		return nil
+	}
+	s = strings.TrimSpace(s)
+	if file := lastPart(s); strings.Contains(file, ".") && file != s {
+		return []string{s, "file " + file}
+	} else if strings.Contains(file, ".") {
+		return []string{s, "file " + s}
+	}
+	return []string{s}
+}
+
 // producer is a place in an earlier observation.
 type producer struct {
 	step int
@@ -46,25 +67,26 @@ type producer struct {
 func valueEdges(s *rawSeed, i int) map[string][]producer {
 	edges := map[string][]producer{}
 	inQuery := numbersIn(s.query)
-	observed := make([][]leafOf, i)
-	for j := range observed {
-		observed[j] = leavesOf(s.steps[j].obs)
+	known := map[string][]producer{} // by what sameLeaf compares
+	for j := range i {
+		for _, o := range leavesOf(s.steps[j].obs) {
+			for _, key := range leafKeys(o.v) {
+				known[key] = append(known[key], producer{j, o.at})
+			}
+		}
 	}
 	for _, a := range leavesOf(s.steps[i].args) {
 		if x, ok := asNumber(a.v); ok && slices.ContainsFunc(inQuery, func(y float64) bool { return x == y || x == y/100 }) {
 			continue // the question gives it
 		}
-		key := a.at[1:]
-		if j := strings.IndexByte(key, '/'); j >= 0 {
-			key = key[:j]
-		}
+		key, _, _ := strings.Cut(a.at[1:], "/")
 		if strings.HasPrefix(key, "output") || strings.HasPrefix(key, "save") {
 			continue // a new file
 		}
-		for j := range i {
-			for _, o := range observed[j] {
-				if sameLeaf(a.v, o.v) {
-					edges[a.at] = append(edges[a.at], producer{j, o.at})
+		for _, key := range leafKeys(a.v) {
+			for _, p := range known[key] {
+				if !slices.Contains(edges[a.at], p) {
+					edges[a.at] = append(edges[a.at], p)
 				}
 			}
 		}
@@ -72,7 +94,7 @@ func valueEdges(s *rawSeed, i int) map[string][]producer {
 	return edges
 }
 
-var folderNumber = regexp.MustCompile(`(?i)question[-_]?0*(\d+)`)
+var folderNumber = regexp.MustCompile(`^(?i:question)[-_]?0*(\d+)`)
 
 // checker holds what is counted over a dataset.
 type checker struct {
@@ -256,8 +278,15 @@ var common = regexp.MustCompile(`^(?i:january|february|march|april|june|july|aug
 func (c *checker) oldNames(seed, in *rawSeed, id string) {
 	numbers := map[string]bool{}
 	for _, s := range textsOf(seed) {
-		for _, m := range folderNumber.FindAllStringSubmatch(s, -1) {
-			numbers[m[1]] = true
+		for at := strings.Index(s, "question"); at >= 0; {
+			if m := folderNumber.FindStringSubmatch(s[at:]); m != nil {
+				numbers[m[1]] = true
+			}
+			next := strings.Index(s[at+1:], "question")
+			if next < 0 {
+				break
+			}
+			at += 1 + next
 		}
 	}
 	gone := map[string]bool{}
@@ -283,18 +312,25 @@ func (c *checker) oldNames(seed, in *rawSeed, id string) {
 			}
 		}
 	}
-	texts := textsOf(in)
-	for _, s := range texts {
-		for _, m := range folderNumber.FindAllStringSubmatch(s, -1) {
-			if numbers[m[1]] {
-				c.fault("%s: the seed's folder number %s in %.120q", id, m[1], s)
-			}
+	all := strings.ToLower(strings.Join(textsOf(in), "\n"))
+	around := func(from, to int) string { return all[max(0, from-40):min(len(all), to+40)] }
+	for at := 0; ; {
+		i := strings.Index(all[at:], "question")
+		if i < 0 {
+			break
 		}
+		at += i
+		if m := folderNumber.FindStringSubmatch(all[at:min(len(all), at+24)]); m != nil && numbers[m[1]] {
+			c.fault("%s: the seed's folder number %s in %q", id, m[1], around(at, at))
+		}
+		at += len("question")
 	}
-	all := strings.ToLower(strings.Join(texts, "\n"))
 	for w := range gone {
-		if at := regexp.MustCompile(`(?:^|[^a-z])` + w + `(?:$|[^a-z])`).FindStringIndex(all); strings.Contains(all, w) && at != nil {
-			c.fault("%s: the old name %q in %q (question now: %.120q)", id, w, all[max(0, at[0]-40):min(len(all), at[1]+40)], in.query)
+		if !strings.Contains(all, w) {
+			continue
+		}
+		if at := regexp.MustCompile(`(?:^|[^a-z])` + w + `(?:$|[^a-z])`).FindStringIndex(all); at != nil {
+			c.fault("%s: the old name %q in %q (question now: %.120q)", id, w, around(at[0], at[1]), in.query)
 		}
 	}
 }

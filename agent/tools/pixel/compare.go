@@ -40,49 +40,66 @@ func (o Op) Test(v, t float32) bool {
 	return v <= t
 }
 
-// interval is the set of finite values that pass, as lo ≤ v ≤ hi; empty if lo > hi.
-func (o Op) interval(t float32) (lo, hi float32) {
+// interval is the set of keys of finite values that pass, first to last; empty if
+// first > last.
+func (o Op) interval(t float32) (first, last uint32) {
 	const most = math.MaxFloat32
 	inf := float32(math.Inf(1))
-	switch {
-	case t != t:
+	if t != t || o == Equal && !raster.Finite(t) {
 		return 1, 0
-	case o == Above:
-		return max(math.Nextafter32(t, inf), -most), most
-	case o == Below:
-		return -most, min(math.Nextafter32(t, -inf), most)
-	case o == Equal:
-		return t, t
-	case o == AtLeast:
-		return max(t, -most), most
 	}
-	return -most, min(t, most)
+	lo, hi := float32(-most), float32(most)
+	switch o {
+	case Above:
+		lo = math.Nextafter32(t, inf)
+	case Below:
+		hi = math.Nextafter32(t, -inf)
+	case Equal:
+		lo, hi = t, t
+	case AtLeast:
+		lo = t
+	case AtMost:
+		hi = t
+	}
+	if lo > most || hi < -most {
+		return 1, 0
+	}
+	// -0 and 0 are equal numbers with keys of their own, one after the other.
+	first, last = key(max(lo, -most)), key(min(hi, most))
+	if lo == 0 {
+		first = key(float32(math.Copysign(0, -1)))
+	}
+	if hi == 0 {
+		last = key(0)
+	}
+	return first, last
 }
 
 // CountOp returns how many valid values of data pass a comparison, and how many
 // are valid. It does not branch on the values, whatever their order.
 func CountOp(data []float32, o Op, t float32) (matching, valid int) {
-	from, to := o.interval(t)
-	parts := make([][2]int, raster.NumChunks(len(data)))
+	first, last := o.interval(t)
+	width := uint64(last-first) + 1
+	if first > last {
+		width = 0
+	}
+	parts := make([][2]uint64, raster.NumChunks(len(data)))
 	raster.Chunks(len(data), func(c, lo, hi int) {
-		m, n := 0, 0
+		var m, n uint64
 		for _, v := range data[lo:hi] {
-			m += bit(v >= from) & bit(v <= to)
-			n += bit(v-v == 0)
+			b := math.Float32bits(v)
+			// The top bit of a difference of smaller numbers says which is smaller.
+			m += (uint64(keyOf(b)-first) - width) >> 63
+			n += uint64(b&exponent-exponent) >> 31
 		}
-		parts[c] = [2]int{m, n}
+		parts[c] = [2]uint64{m, n}
 	})
 	for _, p := range parts {
-		matching += p[0]
-		valid += p[1]
+		matching += int(p[0])
+		valid += int(p[1])
 	}
 	return matching, valid
 }
 
-// bit is 1 for true; the compiler makes it one instruction.
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
+// exponent are the bits of a float32 that are all set in infinities and NaN.
+const exponent = uint32(0x7f800000)

@@ -51,17 +51,30 @@ func TVDI(dst, ndvi, lst []float32) (dry, wet Edge, err error) {
 		return dry, wet, fmt.Errorf("all NDVI values lie in one interval, so no edge can be drawn: %w", ErrTooFew)
 	}
 	dry, wet = fit(middle, high), fit(middle, low)
-	Map2(dst, ndvi, lst, func(n, t float64) float64 {
-		bottom, top := wet.At(n), dry.At(n)
-		if !vegetation(n, t) || !(top > bottom) {
-			return float64(nan)
+	raster.Chunks(len(dst), func(_, from, to int) {
+		d, x, y := dst[from:to], ndvi[from:to], lst[from:to]
+		x, y = x[:len(d)], y[:len(d)]
+		for i := range d {
+			n, t := float64(x[i]), float64(y[i])
+			bottom, top := wet.At(n), dry.At(n)
+			if !vegetation(x[i], y[i]) || !(top > bottom) {
+				d[i] = nan
+				continue
+			}
+			v := (t - bottom) / (top - bottom)
+			if v < 0 {
+				v = 0
+			}
+			if v > 1 {
+				v = 1
+			}
+			d[i] = float32(v)
 		}
-		return min(max((t-bottom)/(top-bottom), 0), 1)
 	})
 	return dry, wet, nil
 }
 
-func vegetation(ndvi, t float64) bool { return ndvi >= 0 && ndvi <= 1 && t > 0 && t < math.MaxFloat32 }
+func vegetation(ndvi, t float32) bool { return ndvi >= 0 && ndvi <= 1 && t > 0 && t <= math.MaxFloat32 }
 
 // vegetated counts the valid pixels and finds the extremes of their NDVI.
 func vegetated(ndvi, lst []float32) (valid int, lo, hi float64) {
@@ -72,10 +85,17 @@ func vegetated(ndvi, lst []float32) (valid int, lo, hi float64) {
 	parts := make([]part, raster.NumChunks(len(ndvi)))
 	raster.Chunks(len(ndvi), func(c, from, to int) {
 		p := part{lo: 2, hi: -1}
-		for i := from; i < to; i++ {
-			if v := ndvi[i]; vegetation(float64(v), float64(lst[i])) {
+		x, y := ndvi[from:to], lst[from:to]
+		y = y[:len(x)]
+		for i, v := range x {
+			if vegetation(v, y[i]) {
 				p.n++
-				p.lo, p.hi = min(p.lo, v), max(p.hi, v)
+				if v < p.lo {
+					p.lo = v
+				}
+				if v > p.hi {
+					p.hi = v
+				}
 			}
 		}
 		parts[c] = p
@@ -104,11 +124,19 @@ func extremes(ndvi, lst []float32, lo, hi float64) (least, most [tvdiBins]float3
 	raster.Chunks(len(ndvi), func(c, from, to int) {
 		p := &parts[c]
 		*p = empty
-		for i := from; i < to; i++ {
-			n, t := float64(ndvi[i]), lst[i]
-			if vegetation(n, float64(t)) {
-				b := min(int((n-lo)*scale), tvdiBins-1) // the maximum belongs to the last interval
-				p.least[b], p.most[b] = min(p.least[b], t), max(p.most[b], t)
+		x, y := ndvi[from:to], lst[from:to]
+		y = y[:len(x)]
+		for i, n := range x {
+			t := y[i]
+			if !vegetation(n, t) {
+				continue
+			}
+			b := min(int((float64(n)-lo)*scale), tvdiBins-1) // the maximum belongs to the last interval
+			if t < p.least[b] {
+				p.least[b] = t
+			}
+			if t > p.most[b] {
+				p.most[b] = t
 			}
 		}
 	})
