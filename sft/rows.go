@@ -118,7 +118,11 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 		}
 		out.Rows = append(out.Rows, r)
 	}
-	if left := len(out.Rows); left == 0 || float64(out.Read-left) > c.Data.MaxDropped*float64(out.Read) {
+	if len(out.Rows) == 0 {
+		return nil, fmt.Errorf("dataset %s, split %s: %w: no row of %d has a labelled token left (%s)",
+			c.Dataset, split, train.ErrNothingToTrain, out.Read, counts(out.Dropped))
+	}
+	if left := len(out.Rows); float64(out.Read-left) > c.Data.MaxDropped*float64(out.Read) {
 		return nil, fmt.Errorf("dataset %s, split %s: %w: %d of %d rows would be left out (%s), data.max_dropped allows a share of %v",
 			c.Dataset, split, ErrRows, out.Read-left, out.Read, counts(out.Dropped), c.Data.MaxDropped)
 	}

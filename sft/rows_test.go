@@ -85,6 +85,10 @@ func TestOverlongRows(t *testing.T) {
 	if gone.Train.Dropped[unlabelled] != 1 || len(gone.Train.Rows) != 7 {
 		t.Errorf("dropped %v", gone.Train.Dropped)
 	}
+	c.Data.MaxTokens = 10
+	if err := prepareError(t, c); !errors.Is(err, train.ErrNothingToTrain) || !strings.Contains(err.Error(), "8 × "+unlabelled) {
+		t.Errorf("no labelled token at all: %v", err)
+	}
 }
 
 // D15: what is tokenised is never kept on disk, so another tokenizer, template or dataset cannot meet old ids.

@@ -145,12 +145,7 @@ func (d *draw) fromChoice(choice []any) error {
 	}
 	vals := make([]any, len(choice))
 	for i, v := range choice {
-		var err error
-		if d.slot.Type == NumberType || d.slot.Type == Threshold || wholeType(d.slot.Type) {
-			v, err = d.slot.Type.check(v, d.slot.Name)
-		} else {
-			_, err = d.slot.Type.check(v, d.slot.Name)
-		}
+		v, err := d.slot.Type.check(v, d.slot.Name)
 		if err != nil {
 			return fmt.Errorf("source choice: %w", err)
 		}
@@ -205,15 +200,6 @@ func (c *Compiled) Draw(rng *rand.Rand) Values {
 		v[c.slotAt[d.slot.Name]] = x
 	}
 	return v
-}
-
-// Domain is the number of distinct root tuples, at most 2^53.
-func (c *Compiled) Domain() float64 {
-	n := 1.0
-	for _, d := range c.draws {
-		n = math.Min(n*float64(d.n), 1<<53)
-	}
-	return n
 }
 
 // SeedTuple is the root tuple of the seed itself, as Instance records it.

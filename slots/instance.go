@@ -180,6 +180,8 @@ func (c *Compiled) rootsValue(v Values) strictjson.Value {
 			x = strictjson.Int(y)
 		case float64:
 			x = strictjson.Float(y)
+		case []float64:
+			x = boxValue(y)
 		}
 		members = append(members, strictjson.Member{Key: name, Value: x})
 	}

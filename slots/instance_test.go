@@ -321,6 +321,39 @@ func TestInstancesAreReproducible(t *testing.T) {
 	}
 }
 
+// Every type of root slot can be drawn from a choice and is recorded.
+func TestRootsOfEveryType(t *testing.T) {
+	seed := seedOf(t, "Above 0.5 on 2020-01-05, ship, 7 at 2?", step("f", `{"bbox":[1.5,2,3.5,4],"n":7,"x":0.5,"d":"2020-01-05"}`, "1.5"), "")
+	p := programOf(t, seed, `slots:
+  - {name: box, type: bbox, role: root, seed: [1.5, 2, 3.5, 4], source: {choice: [[5, 6, 7.5, 8]]}}
+  - {name: n, type: count, role: root, seed: 7, source: {choice: [9]}}
+  - {name: x, type: number, role: root, seed: 0.5, source: {choice: [1]}}
+  - {name: d, type: date, role: root, seed: 2020-01-05, source: {choice: [2021-02-06]}}
+  - {name: what, type: text, role: root, seed: ship, source: {choice: [boat]}}
+occurrences:
+  - {at: /query, text: "Above {x} on {d}, {what}, {n} at 2?"}
+  - {at: /steps/0/arguments/bbox, slot: box}
+  - {at: /steps/0/arguments/n, slot: n}
+  - {at: /steps/0/arguments/x, slot: x}
+  - {at: /steps/0/arguments/d, slot: d}
+`)
+	c := compile(t, p, seed, arithmetic{})
+	in, _ := sample(t, c, arithmetic{}, 1)
+	if got, want := in.Steps[0].Arguments.JSON(), `{"bbox":[5.0,6.0,7.5,8.0],"n":9,"x":1.0,"d":"2021-02-06"}`; got != want {
+		t.Errorf("arguments %s, want %s", got, want)
+	}
+	if want := "Above 1 on 2021-02-06, boat, 9 at 2?"; in.Query != want {
+		t.Errorf("query %q, want %q", in.Query, want)
+	}
+	if got, want := in.Slots.JSON(), `{"box":[5.0,6.0,7.5,8.0],"n":9,"x":1.0,"d":"2021-02-06","what":"boat"}`; got != want {
+		t.Errorf("slots %s, want %s", got, want)
+	}
+	same, err := c.recorded().instance(append(Values(nil), c.seedVals...), nothing{}, false)
+	if err != nil || same.Steps[0].Arguments.JSON() != seed.Steps[0].Arguments.JSON() || same.Query != seed.Query {
+		t.Errorf("restored: %s, %v", same.Steps[0].Arguments.JSON(), err)
+	}
+}
+
 // A program may not fail quietly: what cannot be composed is an error with the
 // step and the slot.
 func TestCompositionErrors(t *testing.T) {

@@ -242,16 +242,20 @@ func (f *frame) whole(n *node) (strictjson.Value, error) {
 		}
 		return strictjson.Float(v), nil
 	case []float64:
-		items := make([]strictjson.Value, len(v))
-		for i, x := range v {
-			items[i] = strictjson.Float(x)
-		}
-		if box := strictjson.List(items...); !sameNumbers(box, n.seed) {
+		if box := boxValue(v); !sameNumbers(box, n.seed) {
 			return box, nil
 		}
 		return n.seed, nil
 	}
 	return strictjson.Value{}, fmt.Errorf("slot %s: a %s cannot be a whole value", f.c.Program.Slots[n.slot].Name, f.c.Program.Slots[n.slot].Type)
+}
+
+func boxValue(box []float64) strictjson.Value {
+	items := make([]strictjson.Value, len(box))
+	for i, x := range box {
+		items[i] = strictjson.Float(x)
+	}
+	return strictjson.List(items...)
 }
 
 // follow renders an argument leaf from the observation it depends on.

@@ -115,6 +115,9 @@ func (c *Compiled) asked(t *data.Trajectory) (leaf Leaf, fault string) {
 			}
 			continue
 		}
+		if was, _ := l.Value.Float(); !isSetting(topKey(l.Pointer)) && l.Value.IsInteger() && math.Abs(was) < 100 {
+			continue // small whole numbers meet by chance
+		}
 		if numbers == nil {
 			numbers = queryNumbers(t.Query)
 		}

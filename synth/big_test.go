@@ -7,7 +7,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -50,15 +49,6 @@ func TestBigRunStreams(t *testing.T) {
 	if few, many := perInstance[0], perInstance[1]; many > few*13/10 {
 		t.Errorf("an instance takes %s of CPU in a run of 62,000 and %s in one of 248,000", few, many)
 	}
-}
-
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // peakMemory is the most resident memory that the process had, in KiB.

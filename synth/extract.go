@@ -46,8 +46,9 @@ func newExtractor(seed *data.Trajectory, o Options) (*extractor, error) {
 		canonical = append(canonical, r.Tool.Name)
 	}
 	x.skill = skills.Route(skills.Default(), seed.Query, canonical)
+	allowed := candidateNames(cat, x.skill, seed.Query, canonical)
 	for _, t := range cat.Tools() {
-		if x.skill != nil && !slices.Contains(x.skill.Tools, t.Name) {
+		if !allowed[t.Name] {
 			continue
 		}
 		// A tool that the seed calls by another name stands under that name.
@@ -63,6 +64,48 @@ func newExtractor(seed *data.Trajectory, o Options) (*extractor, error) {
 		}
 	}
 	return x, nil
+}
+
+// maxCandidates is how many tools a Planner prompt shows at most, unless the
+// plan alone has more.
+const maxCandidates = 30
+
+// candidateNames are the tools a Planner may choose from: those of the skill, or
+// of a small catalogue. Where no skill covers the plan they are the plan's own
+// among those of the skill that comes closest.
+func candidateNames(cat *catalogue.Catalogue, skill *skills.Skill, query string, plan []string) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range plan {
+		names[name] = true
+	}
+	var others []string
+	switch all := cat.Tools(); {
+	case skill != nil:
+		others = skill.Tools
+	case len(all) <= maxCandidates:
+		for _, t := range all {
+			others = append(others, t.Name)
+		}
+	default:
+		best := -1
+		for _, s := range skills.Default() {
+			score := s.Score(query)
+			for name := range names {
+				if slices.Contains(s.Tools, name) {
+					score += 100 // tools before words
+				}
+			}
+			if score > best {
+				best, others = score, s.Tools
+			}
+		}
+	}
+	for _, name := range others {
+		if len(names) < maxCandidates {
+			names[name] = true
+		}
+	}
+	return names
 }
 
 // scorable refuses a target that the Executor's reward (Eq. 13) does not give

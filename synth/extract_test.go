@@ -3,6 +3,7 @@ package synth
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -218,6 +219,16 @@ func TestCandidates(t *testing.T) {
 	}
 	if count != 1 || len(aliased) != len(forward) {
 		t.Errorf("%d times the alias, %d candidates of %d", count, len(aliased), len(forward))
+	}
+	// No skill has both: the plan's tools stand among those of the skill that comes closest.
+	mixed := plan("MSCN", "compute_tvdi", "mean")
+	if n := len(mixed); n < 20 || n > 30 || !slices.Contains(mixed, "MSCN") || !slices.Contains(mixed, "compute_tvdi") || !slices.Contains(mixed, "mean") {
+		t.Errorf("a plan across skills has %d candidates: %v", n, mixed)
+	}
+	for i := 1; i < len(mixed); i++ {
+		if position[mixed[i-1]] >= position[mixed[i]] {
+			t.Errorf("%s stands before %s", mixed[i-1], mixed[i])
+		}
 	}
 	if _, err := newExtractor(seedOf(t, `{"id":"x","seed_id":"x","source":"own","domain":"rgb","query":"q","steps":[{"tool":"meen","arguments":{"x":[1]},"observation":1}]}`), Default()); !errors.Is(err, ErrSeed) || !strings.Contains(err.Error(), `x node 0: unknown tool "meen"`) || !strings.Contains(err.Error(), `"mean"`) {
 		t.Errorf("error %v", err)

@@ -150,3 +150,23 @@ func TestWindows(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseStep(f *testing.F) {
+	for _, s := range []string{"day", "8 days", "16-day", "5 years", "weekly", "00012 months", "9999999999 days", "-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		st, err := ParseStep(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseStep(st.String()); err != nil || again != st {
+			t.Fatalf("%q is %v, which is read as %v, %v", s, st, again, err)
+		}
+		day := date(2020, time.March, 17)
+		first := st.Floor(day)
+		if next := st.Next(first); first.After(day) || !next.After(day) {
+			t.Fatalf("%v: 2020-03-17 is not in %s … %s", st, first, next)
+		}
+	})
+}

@@ -64,6 +64,7 @@ type ArchiveRequest struct {
 type ArchiveFile struct {
 	Band  string
 	Time  time.Time
+	Clock bool                                         // Time is that of an overpass, which goes into the file's name; else a day
 	Write func(ctx context.Context, path string) error // makes the GeoTIFF at path
 }
 
@@ -93,7 +94,7 @@ func downloadProduct(c *Call) (Result, error) {
 	seen := map[string]bool{}
 	for i, f := range files {
 		name := c.text("base_save_name") + "_" + strings.ReplaceAll(f.Band, "/", "-") + "_" + f.Time.UTC().Format(time.DateOnly) + ".tif"
-		if f.Time.UTC().Hour() != 0 || f.Time.UTC().Minute() != 0 { // several overpasses a day
+		if f.Clock {
 			name = strings.TrimSuffix(name, ".tif") + f.Time.UTC().Format("_1504") + ".tif"
 		}
 		if targets[i], err = c.env.workspace.Target(name); err != nil {

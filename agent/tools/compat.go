@@ -8,8 +8,8 @@ import (
 	"terraloom/data/strictjson"
 )
 
-// The faults of the public kit among the pure tools, given under Compat EarthAgent.
-// Those of one line stand in the tool itself, under c.public():
+// The faults of the public kit, given under Compat EarthAgent. Among the pure
+// tools, those of one line stand in the tool itself, under c.public():
 //
 //	division                    a = 0 gives Infinity
 //	coefficient_of_variation    a zero mean, or too few values, gives NaN
@@ -18,7 +18,44 @@ import (
 //	detect_seasonality_acf      any lag counts, not only a peak, so a trend has period 2
 //	autocorrelation_function    the default nlags fails on short series
 //
-// and the others below.
+// and the others below. Of all raster tools:
+//
+//	fill values and masks       are measurements, but where this list says otherwise; NaN and infinities are left out by some
+//	arithmetic                  is in the file's own precision, sums in NumPy's order (compat_numpy.go)
+//	no valid pixel              gives NaN, 0 or a raster of NaN as a success
+//	lists of unequal length     end at the shortest
+//	grids                       need equal sizes only; place and coordinate system may differ
+//
+// and, in compat_index.go, compat_inversion.go and compat_images.go:
+//
+//	indices                     1e-6 in every denominator; tag -9999
+//	calculate_batch_ndsi        always multiplies by 1e-4; other sizes are brought to the smaller, the georeference is not
+//	calculate_batch_frp         tags 0 as nodata, which hides all pixels without fire
+//	compute_tvdi                multiplies by MODIS's 1e-4 and 0.02; the highest NDVI is in no interval
+//	calc_extreme_snow_loss_…    a map of 0 and 255 has no loss
+//	band_ratio                  0 or infinity where a reflectance is missing
+//	lst_single_channel          0 is a temperature
+//	split_window                emissivities are always unpacked; the coefficients of the difference of the bands multiply the temperature
+//	temperature_emissivity_…    the range of the temperatures stands for that of the emissivities
+//	modis_day_night_lst         270 to 325 K only; emissivities are always unpacked; sampled at pixel corners
+//	ttm_lst                     weights 0.3, 0.3, 0.4 plus 2 K; the wavelengths are not used
+//	ATI                         any number is an albedo; warm nights give 0; resampled by pixel numbers
+//	calculate_mean_lst_by_ndvi  scenes that cannot be read are left out
+//	calc_batch_image_…          all bands together, whatever they hold; skewness is NaN with a NaN
+//	calc_threshold_value_mean   pairs by YYYY_MM_DD_HHMM only; the second image counts between 0 and 1 only
+//	calc_batch_image_hotspot_tif, subtract, calculate_tif_difference   repeat the output folder in their messages
+//	threshold_segmentation      keeps the nodata tag of the input, which bytes may not hold: it fails
+//	calculate_multi_band_threshold_ratio   the first band alone decides what is valid
+//	image_division_mean         the bands of two images are always their first
+//	calculate_area              counts samples, NaN too, not pixels
+//	count_skeleton_contours     a mask of 0 and 1 is empty
+//	calculate_tif_average       one missing value makes the place missing
+//	radiometric_correction_sr   fill becomes -0.2
+//	getis_ord_gi_star           missing data and the outside are 0; the weights are turned round
+//	analyze_hotspot_direction   votes about pixel (w/2, h/2); diagonals count east or west; ties go north, south, east, west
+//
+// Microwave retrievals, turbidity and the index of vegetation cover differ in
+// nothing but fill values and precision.
 
 // publicText is an observation that is not a JSON number, spelt as the kit's server spells it.
 func publicText(s string, used int) (Result, error) {

@@ -232,5 +232,6 @@ func (o overpasses) Fetch(ctx context.Context, r ArchiveRequest) ([]ArchiveFile,
 	}
 	first, second := files[0], files[0]
 	first.Time, second.Time = r.From.Add(3*time.Hour+15*time.Minute), r.From.Add(15*time.Hour+3*time.Minute)
+	first.Clock, second.Clock = true, true
 	return []ArchiveFile{first, second}, nil
 }

@@ -230,7 +230,13 @@ func (p *product) scene(c *Call, s *scene, node *Node, e *Evidence) (Artefact, e
 	if c.public() && !p.untagged {
 		publicTags(f, l.files[0])
 	}
+	if f.kind == raster.Uint8 && picture(target) && node.Valid < node.Total {
+		e.warn("a picture cannot express missing data: %d missing pixels of %s became 0", node.Total-node.Valid, target)
+	}
 	a, err := c.save(target, f)
+	if a.Time == "" {
+		a.Time = timeOf(l.files[0].Name)
+	}
 	node.Output = strictjson.Text(a.Path)
 	return a, err
 }

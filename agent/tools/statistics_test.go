@@ -167,6 +167,8 @@ func TestMasksAndMaps(t *testing.T) {
 		{tool: "threshold_segmentation", args: `{"input_image_path":"d/a.tif","threshold":20,"output_path":"q/x.tif"}`, want: saveX, files: x(0, 0, no, 0, 255, 255), used: 5},
 		{tool: "threshold_segmentation", args: `{"input_image_path":"d/rgb.png","threshold":5,"output_path":"q/m.png"}`, want: `"Result save at benchmark/out/q/m.png"`,
 			files: map[string][]float64{"benchmark/out/q/m.png": {0, 255}}},
+		{tool: "threshold_segmentation", args: `{"input_image_path":"d/a.tif","threshold":20,"output_path":"q/holes.png"}`, want: `"Result save at benchmark/out/q/holes.png"`,
+			files: map[string][]float64{"benchmark/out/q/holes.png": {0, 0, 0, 0, 255, 255}}, warns: "1 missing pixels of benchmark/out/q/holes.png became 0"},
 		{tool: "calc_batch_image_hotspot_tif", args: `{"file_list":["d/a.tif"],"threshold":20,"output_path_list":["q/x.tif"]}`, want: `[` + saveX + `]`, files: x(1, 1, no, 0, 0, 0)},
 		{tool: "create_fire_increase_map", args: `{"change_image_path":"d/a.tif","output_path":"q/x.tif"}`, want: saveX, files: x(0, 0, no, 1, 1, 1)},
 		{tool: "identify_fire_prone_areas", args: `{"file_path":"d/a.tif","output_path":"q/x.tif"}`, want: `[` + saveX + `,30.0]`, files: x(0, 0, no, 0, 1, 1), used: 5},

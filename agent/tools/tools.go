@@ -6,8 +6,15 @@
 // catalogue.Tool.Bind first, so a function sees canonical keys, declared types
 // and defaults.
 //
+// Tools of files see them through a workspace only. Their results carry evidence:
+// counts, thresholds, numerators and denominators, from which the number can be
+// computed again, and warnings. They compute with the numbers as stored: of all
+// tools only apply_scale_offset and extract_brightness_temperature turn numbers
+// into physical values. Where too few data are valid for an estimate, there is
+// none, and the status says so.
+//
 // Where the public tool kit has a fault, the right value is the default and
-// Compat EarthAgent gives the public one; every such difference is in compat.go.
+// Compat EarthAgent gives the public one; compat.go lists every such difference.
 package tools
 
 import (

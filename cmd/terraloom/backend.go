@@ -45,9 +45,10 @@ func (b *backendFlags) precision() decoder.Precision {
 
 func newBackendListCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "Show which backends can be used, and why others cannot",
-		Args:  exactArgs(0),
+		Use:     "list",
+		Short:   "Show which backends can be used, and why others cannot",
+		Example: "  terraloom backend list",
+		Args:    exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, s := range backend.List() {

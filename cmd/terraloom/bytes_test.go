@@ -23,8 +23,8 @@ import (
 
 func keysOf[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
-// folder is the content of a folder by file name.
-func folder(t testing.TB, dir string) map[string][sha256.Size]byte {
+// contentsOf is the content of a folder by file name.
+func contentsOf(t testing.TB, dir string) map[string][sha256.Size]byte {
 	t.Helper()
 	files := map[string][sha256.Size]byte{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -66,10 +66,10 @@ func TestS3SameBytesForWorkersAndShards(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	seeds := []string{"--per-seed", "12", "--seed", "11"}
 	mustRun(t, append([]string{"synth", "run", "--out", at("w1"), "--workers", "1"}, seeds...)...)
-	whole := folder(t, at("w1"))
+	whole := contentsOf(t, at("w1"))
 	for _, workers := range []string{"2", "16"} {
 		mustRun(t, append([]string{"synth", "run", "--out", at("w" + workers), "--workers", workers}, seeds...)...)
-		sameFolder(t, whole, folder(t, at("w"+workers)))
+		sameFolder(t, whole, contentsOf(t, at("w"+workers)))
 	}
 	for _, shards := range []int{2, 3, 16} { // 16 are more than there are seeds
 		merge := []string{"data", "merge", "--out", at("merged" + strconv.Itoa(shards))}
@@ -88,10 +88,10 @@ func TestS3SameBytesForWorkersAndShards(t *testing.T) {
 			merge = append(merge, name)
 		}
 		mustRun(t, merge...)
-		sameFolder(t, whole, folder(t, at("merged"+strconv.Itoa(shards))))
+		sameFolder(t, whole, contentsOf(t, at("merged"+strconv.Itoa(shards))))
 	}
 	mustRun(t, "synth", "run", "--out", at("other"), "--per-seed", "12", "--seed", "12")
-	other := folder(t, at("other"))
+	other := contentsOf(t, at("other"))
 	for name, sum := range whole {
 		if strings.HasSuffix(name, ".parquet") && other[name] == sum {
 			t.Errorf("%s is the same under another seed", name)
@@ -107,7 +107,7 @@ func TestSavedProgramsGiveTheSameBytes(t *testing.T) {
 	mustRun(t, "slots", "discover", "--out", programs)
 	mustRun(t, "synth", "run", "--out", a)
 	mustRun(t, "synth", "run", "--out", b, "--programs", programs)
-	sameFolder(t, folder(t, a), folder(t, b))
+	sameFolder(t, contentsOf(t, a), contentsOf(t, b))
 }
 
 // The test binary starts itself as this child, which is the program with the
@@ -138,7 +138,7 @@ func TestS5KilledRunsLeaveNothingHalfWritten(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	took := time.Since(start)
-	whole := folder(t, dir)
+	whole := contentsOf(t, dir)
 	kills := 10
 	if testing.Short() {
 		kills = 4
@@ -160,7 +160,7 @@ func TestS5KilledRunsLeaveNothingHalfWritten(t *testing.T) {
 		_ = cmd.Wait() // killed, or done just before
 		if _, err := os.Stat(dir); err == nil {
 			found++
-			sameFolder(t, whole, folder(t, dir)) // whole, or not there
+			sameFolder(t, whole, contentsOf(t, dir)) // whole, or not there
 		}
 	}
 	t.Logf("%d of %d killed runs had finished", found, kills)
@@ -170,7 +170,7 @@ func TestS5KilledRunsLeaveNothingHalfWritten(t *testing.T) {
 	if out, err := child(args).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	sameFolder(t, whole, folder(t, dir))
+	sameFolder(t, whole, contentsOf(t, dir))
 	if left, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(left) != 1 {
 		t.Errorf("the run after the kills leaves %v beside its dataset, %v", left, err)
 	}

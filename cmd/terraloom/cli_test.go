@@ -130,12 +130,12 @@ func TestD16InvalidSeedsStopTheRunAtLoading(t *testing.T) {
 func TestExistingOutputIsKept(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "ds")
 	mustRun(t, "synth", "run", "--out", out, "--per-seed", "1")
-	before := folder(t, out)
+	before := contentsOf(t, out)
 	o := terraloom(t, "synth", "run", "--out", out, "--per-seed", "2")
 	if o.code != exitExists || !strings.Contains(o.err, "the folder exists") {
 		t.Errorf("code %d: %s", o.code, o.err)
 	}
-	sameFolder(t, before, folder(t, out))
+	sameFolder(t, before, contentsOf(t, out))
 	mustRun(t, "synth", "run", "--out", out, "--per-seed", "2", "--force")
 	if info := mustRun(t, "data", "info", out); !strings.Contains(info, "instances taken                                  16") {
 		t.Errorf("data info prints\n%s", info)

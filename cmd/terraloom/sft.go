@@ -54,8 +54,11 @@ and kept in the run folder. A signal ends the run after saving; --resume auto go
 				return inputError{err}
 			}
 			p, err := sft.Prepare(cmd.Context(), c, origins)
+			if err != nil && trainExitCode(err) == 0 {
+				err = inputError{err}
+			}
 			if err != nil {
-				return inputError{err}
+				return err
 			}
 			defer p.Close()
 			if from.dryRun {

@@ -10,7 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"terraloom/agent/archive"
+	filearchive "terraloom/agent/archive/folder"
+	"terraloom/agent/archive/synthetic"
 	"terraloom/agent/tools"
+	"terraloom/agent/tools/acquire"
 	"terraloom/agent/tools/perception"
 	"terraloom/agent/tools/scenes"
 	"terraloom/agent/tools/workspace"
@@ -102,12 +106,13 @@ func newToolsShowCmd() *cobra.Command {
 
 // toolsFlags are the flags of verbs that run tools.
 type toolsFlags struct {
-	workspace, compat, perceiver string
+	workspace, compat, perceiver, archive string
 }
 
 func (f *toolsFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "folder of the files that raster tools read and write (default: only tools without files)")
 	cmd.Flags().StringVar(&f.compat, "compat", "", "earth-agent gives the public kit's values, faults included")
+	cmd.Flags().StringVar(&f.archive, "archive", "", "where download_product gets its rasters: synthetic, or a folder of files")
 	cmd.Flags().StringVar(&f.perceiver, "perceiver", "", "perception models: URL of a model server, or the truth file of generated scenes")
 }
 
@@ -131,11 +136,33 @@ func (f *toolsFlags) open() (r *tools.Registry, done func(), err error) {
 		}
 		options = append(options, tools.WithPerceiver(p))
 	}
+	if f.archive != "" {
+		a, err := openArchive(f.archive)
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		options = append(options, tools.WithArchive(acquire.From(a)))
+	}
 	if r, err = tools.New(tools.Compat(f.compat), options...); err != nil {
 		done()
 		return nil, nil, usageError{err}
 	}
 	return r, done, nil
+}
+
+// worldSeed is the seed of the synthetic archive's world.
+const worldSeed = 1
+
+func openArchive(source string) (archive.Archive, error) {
+	if source == "synthetic" {
+		return synthetic.New(worldSeed, nil), nil
+	}
+	a, err := filearchive.Open(source, nil)
+	if err != nil {
+		return nil, inputError{err}
+	}
+	return a, nil
 }
 
 func openPerceiver(source string) (tools.Perceiver, error) {

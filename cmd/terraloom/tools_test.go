@@ -149,6 +149,18 @@ func TestToolsPerceiver(t *testing.T) {
 	}
 }
 
+func TestToolsArchive(t *testing.T) {
+	dir := t.TempDir()
+	const args = `{"source":"MOD13A2","bands":["NDVI"],"bbox":[-101.84,20.98,-101.74,21.08],"time_range":["2022-03-06","2022-03-06"],"scale_m":1000,"base_save_name":"q/leon"}`
+	out, err := toolsRun(t, nil, "call", "download_product", "--workspace", dir, "--archive", "synthetic", "--args", args)
+	if err != nil || out != "[\"benchmark/out/q/leon_NDVI_2022-03-06.tif\"]\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := toolsRun(t, nil, "call", "download_product", "--workspace", dir, "--archive", filepath.Join(dir, "none"), "--args", args); exitCode(t.Context(), err) != exitInput {
+		t.Errorf("a missing folder: %v", err)
+	}
+}
+
 func TestToolsBatch(t *testing.T) {
 	calls := `{"tool":"mean","input":{"x":[1,2]}}
 {"tool":"division","input":{"a":0,"b":1}}

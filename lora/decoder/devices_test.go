@@ -13,15 +13,18 @@ import (
 // TestDevices splits batches over 2 and 4 virtual devices, with the base whole and split: loss and gradients are those
 // of one device.
 func TestDevices(t *testing.T) {
+	if backendtest.Open(t).Name == backend.Go {
+		t.Skip("the Go backend has one device; another run tests XLA")
+	}
+	if testing.Short() {
+		t.Skip("compiling for several devices takes half a minute")
+	}
 	b, err := backend.Open(backend.CPU, backend.Options{Devices: 4})
 	if errors.Is(err, backend.ErrNotInstalled) {
 		t.Skip("XLA:CPU is not installed: run `terraloom backend install cpu`")
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	if backendtest.Open(t).Name == backend.Go {
-		t.Skip("the Go backend has one device; another run tests XLA")
 	}
 	c := tiny(true)
 	rows := randomRows(4, 50, 40, 7, 0, 35) // more than one chunk of the delta rule

@@ -14,8 +14,8 @@ import (
 // nearTie is a margin between two logits that rounding could turn around.
 const nearTie = 0.01
 
-// TestGreedyGoldens: greedy completions of every family equal those of transformers, up to the first near-tie, on the
-// device's loop and drawn by the host, alone and in one batch.
+// TestGreedyGoldens: greedy completions of every family equal those of transformers, up to the first near-tie, in one
+// batch; for one dense and one hybrid model alone and drawn by the host, too.
 func TestGreedyGoldens(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(goldenDir(t), "*", "golden.safetensors"))
 	if err != nil || len(dirs) == 0 {
@@ -55,6 +55,9 @@ func TestGreedyGoldens(t *testing.T) {
 			for i, r := range generate(t, e, requests...) {
 				check("batch", i, r)
 			}
+			if name := filepath.Base(dir); name != "llama" && name != "qwen35-text" {
+				return // the rest is the same for all families
+			}
 			check("alone", 1, generate(t, e, requests[1])[0])
 			for i := range requests {
 				requests[i].Alternatives = 2
@@ -72,7 +75,7 @@ func TestGreedyGoldens(t *testing.T) {
 }
 
 // someModels are golden models of every kind of layer and norm.
-var someModels = []string{"llama-rope3", "qwen2", "qwen3", "qwen35-text"}
+var someModels = []string{"qwen2", "qwen3", "qwen35-text"}
 
 // prompts are deterministic prompts of the given lengths for a vocabulary of 320.
 func prompts(lengths ...int) [][]int32 {
@@ -93,9 +96,9 @@ func TestCachedEqualsFull(t *testing.T) {
 			m := loadModel(t, filepath.Join(goldenDir(t), name))
 			e := newEngine(t, m, Options{MaxRows: 3, Chunk: 7})
 			var requests []Request
-			for i, p := range prompts(1, 5, 17, 64, 100, 2, 33) {
+			for i, p := range prompts(1, 70, 17, 100, 33) {
 				// 100 + 60 tokens make a cache of 128 columns grow; different lengths make rows come and go.
-				requests = append(requests, Request{Prompt: p, MaxTokens: 60 - 7*i, StopIDs: none, Sampling: Sampling{Temperature: 0.7, Seed: uint64(i)}})
+				requests = append(requests, Request{Prompt: p, MaxTokens: []int{70, 25, 60, 60, 45}[i], StopIDs: none, Sampling: Sampling{Temperature: 0.7, Seed: uint64(i)}})
 			}
 			results := generate(t, e, requests...)
 			for i, r := range results {

@@ -90,7 +90,7 @@ func TestKilledSavesKeepTheLastCheckpoint(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Error("the child saves nothing")
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(30 * time.Millisecond))))
+		time.Sleep(time.Duration(random.Int64N(int64(90 * time.Millisecond))))
 		check(t, cmd.Process.Kill())
 		<-done
 		_ = cmd.Wait() // killed

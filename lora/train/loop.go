@@ -148,10 +148,10 @@ func (l *Loop) start() (*active, error) {
 	if a.state.Total < 1 {
 		return nil, fmt.Errorf("%w: the schedule has no step", ErrNothingToTrain)
 	}
-	if l.Resume == "" {
-		a.moments, err = l.Params.NewMoments()
-	} else {
+	if l.Resume != "" {
 		err = a.restore()
+	} else if err = l.Folder.Rewind(-1); err == nil { // what a run left that died before its first checkpoint
+		a.moments, err = l.Params.NewMoments()
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 type meter struct {
 	peak   float64 // FLOPs per second
 	recent []time.Duration
+	steps  int
 }
 
 // window is how many steps the remaining time is judged by. The first step compiles and is left out once there are others.
@@ -18,7 +19,7 @@ const window = 20
 // step is what one step says about speed.
 func (m *meter) step(o Outcome, took time.Duration) []run.Value {
 	m.recent = append(m.recent, took)
-	if len(m.recent) > window || len(m.recent) == 2 {
+	if m.steps++; m.steps == 2 || len(m.recent) > window {
 		m.recent = m.recent[1:]
 	}
 	s := took.Seconds()

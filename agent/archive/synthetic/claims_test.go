@@ -10,6 +10,7 @@ import (
 
 // Over warm land NDVI and surface temperature anticorrelate.
 func TestNDVIAndTemperatureAnticorrelate(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"Great Plains", "Chengdu Plain", "Central Valley", "New York", "Okavango Delta", "Madrid"} {
 		ndvi := fetch(t, a, spec(t, "MOD13A2", place, 2, 40, "2020-07-11", "2020-07-11", "NDVI"))[0]
@@ -23,6 +24,7 @@ func TestNDVIAndTemperatureAnticorrelate(t *testing.T) {
 
 // Days are warmer than nights, and afternoons than mornings, over land.
 func TestDayAndNight(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"Sahara Desert", "London", "Beijing", "Sydney", "Congo Basin", "Tibetan Plateau"} {
 		terra := fetch(t, a, spec(t, "MOD11A2", place, 1, 24, "2020-03-01", "2020-03-20", "LST_Day_1km", "LST_Night_1km"))
@@ -50,6 +52,7 @@ func TestDayAndNight(t *testing.T) {
 
 // The temperature falls with height, and summer is where the Sun is.
 func TestClimate(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	lst := func(place, from, to string) float64 {
 		var sum, n float64
@@ -75,6 +78,7 @@ func TestClimate(t *testing.T) {
 
 // NDSI finds the snow, NDWI (McFeeters) the water, NDVI the plants.
 func TestIndicesFindTheirCover(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	s := spec(t, "MOD09A1", "European Alps", 2, 64, "2021-02-02", "2021-02-02", "sur_refl_b04", "sur_refl_b06")
 	ls := fetch(t, a, s)
@@ -160,6 +164,7 @@ func (rd *reader) spread(f []float32) []float64 {
 // the surface temperature from the radiances of MODIS within 1 K (rms) under a
 // clear sky, if it knows emissivity and water vapour.
 func TestSplitWindow(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"London", "Sahara Desert", "Congo Basin", "Beijing", "Great Plains", "Singapore", "Himalayas"} {
 		for _, date := range []string{"2020-01-15", "2020-07-15"} {
@@ -205,6 +210,7 @@ func brightness(t testing.TB, l layer) []float64 {
 // The single-channel formula, which knows nothing of the atmosphere, stays within
 // 3 K of the surface in dry air.
 func TestSingleChannel(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	checked := 0
 	for _, place := range []string{"Death Valley National Park", "Beijing", "Madrid"} {
@@ -245,6 +251,7 @@ func TestSingleChannel(t *testing.T) {
 
 // The ratio of an absorbing band to the window gives the water vapour back.
 func TestWaterVapour(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	s := spec(t, "MOD021KM", "North China Plain", 1.5, 32, "2023-04-05", "2023-04-20", "Reflectance_2", "Reflectance_5", "Reflectance_18")
 	ls := fetch(t, a, s)
@@ -271,6 +278,7 @@ func TestWaterVapour(t *testing.T) {
 // What QA_PIXEL and state_1km call clear shows the surface; what they call cloudy
 // is bright and cold.
 func TestCloudMasks(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	clear, masked := 0, 0
 	p, _ := archive.FindProduct(archive.Products(), "Landsat 8")
@@ -313,6 +321,7 @@ func TestCloudMasks(t *testing.T) {
 
 // Landsat and MODIS see one world: their temperatures of a place and day agree.
 func TestSensorsAgree(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	land := fetch(t, a, spec(t, "Landsat 8", "Central Valley", 0.2, 60, "2021-07-01", "2021-07-31", "ST_B10", "QA_PIXEL"))
 	st, qa := of(land, "ST_B10")[0], of(land, "QA_PIXEL")[0]
@@ -334,6 +343,7 @@ func TestSensorsAgree(t *testing.T) {
 
 // Cities are warmer than their surroundings, built up and bright at night.
 func TestUrbanHeat(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"Beijing", "London", "Chicago", "Sao Paulo"} {
 		lst := fetch(t, a, spec(t, "MOD11A2", place, 1.2, 40, "2020-06-01", "2020-07-20", "LST_Night_1km"))
@@ -362,6 +372,7 @@ func TestUrbanHeat(t *testing.T) {
 
 // Fires burn in the dry season, mostly, and leave scars that lower the NBR.
 func TestFires(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	burning := func(from, to string) (pixels int, total float64) {
 		s := spec(t, "MYD14A1", "Thailand", 6, 150, from, to, "MaxFRP")
@@ -386,6 +397,7 @@ func TestFires(t *testing.T) {
 
 // SMAP's soil moisture follows the rain of the season and has gaps and fill values.
 func TestSoilMoistureAndRain(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	series := func(product, band, from, to string) (m float64, valid, total int) {
 		var sum float64
@@ -416,6 +428,7 @@ func TestSoilMoistureAndRain(t *testing.T) {
 
 // The rain of a year adds up to what the climate says.
 func TestRainOfAYear(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"Congo Basin", "London", "Sahara Desert"} {
 		s := spec(t, "GPM", place, 14, 10, "2015-01-01", "2020-12-31", "precipitation")
@@ -446,6 +459,7 @@ func TestRainOfAYear(t *testing.T) {
 
 // Backscatter tells water from land and city.
 func TestBackscatter(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	s := spec(t, "Sentinel-1", "Lake Geneva", 0.6, 64, "2020-06-01", "2020-06-12", "VV", "VH")
 	ls := fetch(t, a, s)

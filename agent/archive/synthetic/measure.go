@@ -18,55 +18,55 @@ var nan = float32(math.NaN())
 
 // measure returns the physical values of a band. Every quantity of the table has
 // its case here; the tests see to it.
-func (v *view) measure(b *archive.Band) []float32 {
+func (v *view) measure(b *archive.Band) ([]float32, error) {
 	hour := v.product.LocalHour(v.day, b.Night)
 	switch b.Measures {
 	case archive.SurfaceTemperature:
-		return v.surfaceTemperature(b, hour)
+		return v.surfaceTemperature(b, hour), nil
 	case archive.BrightnessTemperature, archive.ThermalRadiance:
-		return v.thermal(b, hour)
+		return v.thermal(b, hour), nil
 	case archive.Emissivity:
-		return v.emissivity(b)
+		return v.emissivity(b), nil
 	case archive.SurfaceReflectance:
-		return v.reflectance(b)
+		return v.reflectance(b), nil
 	case archive.TOAReflectance:
-		return v.topReflectance(b)
+		return v.topReflectance(b), nil
 	case archive.NDVI, archive.EVI:
-		return v.vegetationIndex(b)
+		return v.vegetationIndex(b), nil
 	case archive.Albedo:
-		return v.albedo(b)
+		return v.albedo(b), nil
 	case archive.SnowCover:
-		return v.snowCover(b)
+		return v.snowCover(b), nil
 	case archive.FirePower:
-		return v.firePower()
+		return v.firePower(), nil
 	case archive.FireMask:
-		return v.fireMask()
+		return v.fireMask(), nil
 	case archive.LandCover:
-		return classes(v.LandCover())
+		return classes(v.LandCover()), nil
 	case archive.SceneClass:
-		return v.sceneClass()
+		return v.sceneClass(), nil
 	case archive.Quality:
-		return v.quality(b)
+		return v.quality(b), nil
 	case archive.ViewTime:
-		return v.viewTime(hour)
+		return v.viewTime(hour), nil
 	case archive.Backscatter:
-		return v.backscatter(b)
+		return v.backscatter(b), nil
 	case archive.SoilMoisture:
-		return v.soilMoisture(b)
+		return v.soilMoisture(b), nil
 	case archive.MicrowaveTemperature:
-		return v.microwave(b, hour)
+		return v.microwave(b, hour), nil
 	case archive.Precipitation:
-		return v.Rain()
+		return v.Rain(), nil
 	case archive.NightLight:
-		return v.nightLight(b)
+		return v.nightLight(b), nil
 	case archive.ClearObservations:
-		return v.clearObservations(b)
+		return v.clearObservations(b), nil
 	case archive.BuiltSurface, archive.BuiltVolume:
-		return v.built(b)
+		return v.built(b), nil
 	case archive.Elevation:
-		return append([]float32(nil), v.Scene.Elevation()...)
+		return append([]float32(nil), v.Scene.Elevation()...), nil
 	}
-	panic(fmt.Sprintf("no way to observe %s", b.Measures))
+	return nil, fmt.Errorf("%s: %s cannot be observed", b.Name, b.Measures)
 }
 
 func classes(c []uint8) []float32 {

@@ -123,7 +123,10 @@ func (rd *reader) render(ctx context.Context, day time.Time, bands []*archive.Ba
 		v := rd.view(s, day, m)
 		first := j
 		for i, b := range bands {
-			values := v.measure(b)
+			values, err := v.measure(b)
+			if err != nil {
+				return nil, err
+			}
 			if m == observed {
 				store(values, b)
 			}

@@ -15,6 +15,15 @@ import (
 	"terraloom/slots/gazetteer"
 )
 
+// values skips a test that looks at values only: under the race detector, which
+// runs the short tests, they take minutes and show nothing more.
+func values(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("checks values only; run without -short")
+	}
+}
+
 func on(s string) time.Time {
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil {
@@ -129,6 +138,7 @@ func slope(y []float64) (b, se float64) {
 // Every band of every product can be observed, in the range, type and place that
 // the table states, and somewhere with valid pixels.
 func TestEveryBand(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, p := range a.Products() {
 		seen := map[string]int{}
@@ -220,6 +230,7 @@ func (l layer) Name() string { return filepath.Base(l.Path) }
 
 // A raster worked on in strips equals the same pixels worked on at once.
 func TestStripsAgree(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	p, _ := archive.FindProduct(archive.Products(), "MOD09A1")
 	pixel := p.Resolution / 111319.49

@@ -55,6 +55,7 @@ func trueSlope(t *testing.T, a *Archive, product, band, place string, degrees fl
 // A least-squares trend over the yearly means of a product finds the trend that is
 // planted at the place.
 func TestTrendToolFindsPlantedTrends(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	planted := func(place string) world.Trends {
 		p := placeOf(t, place)
@@ -103,6 +104,7 @@ func TestTrendToolFindsPlantedTrends(t *testing.T) {
 
 // The lights of a city grow at the planted rate, its buildings too.
 func TestCityGrowth(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"Mumbai", "Leon", "Seoul", "London"} {
 		plant := a.Trends(placeOf(t, place))
@@ -130,6 +132,7 @@ func TestCityGrowth(t *testing.T) {
 
 // A lake's water follows its planted level.
 func TestLakeLevel(t *testing.T) {
+	values(t)
 	a := New(1, nil)
 	for _, place := range []string{"Lake Urmia", "Lake Balkhash", "Lake Chad", "Lake Tana"} {
 		p := placeOf(t, place)

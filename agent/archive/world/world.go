@@ -54,7 +54,7 @@ const (
 
 // Axes describes where a patch lies: the pixel centres in degrees, longitudes from
 // west to east and latitudes from north to south, and the footprint that a pixel
-// averages over, in degrees.
+// averages over, in degrees. There is at least one of each.
 type Axes struct {
 	Lon, Lat  []float64
 	Footprint float64

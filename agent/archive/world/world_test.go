@@ -9,6 +9,15 @@ import (
 	"terraloom/slots/gazetteer"
 )
 
+// values skips a test that looks at values only: under the race detector, which
+// runs the short tests, they take minutes and show nothing more.
+func values(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("checks values only; run without -short")
+	}
+}
+
 // axesOf covers a place's box, grown by a factor, with n × n pixels.
 func axesOf(p gazetteer.Place, n int, grow float64) Axes {
 	hx, hy := (p.East-p.West)/2*grow, (p.North-p.South)/2*grow
@@ -44,6 +53,7 @@ func day(s string) int {
 
 // Every place of the gazetteer is what its kind says at its point, in its summer.
 func TestPlacesAreWhatTheyAre(t *testing.T) {
+	values(t)
 	w := New(1)
 	wrong := map[gazetteer.Kind][]string{}
 	total := map[gazetteer.Kind]int{}
@@ -137,6 +147,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 // Noise has zero mean and unit variance, closes at the antimeridian, and is less
 // for an observer who averages.
 func TestNoise(t *testing.T) {
+	values(t)
 	ax := &axes{foot: 0.001}
 	for i := range 400 {
 		ax.lon = append(ax.lon, -180+float64(i)*0.9)
@@ -180,6 +191,7 @@ func TestNoise(t *testing.T) {
 }
 
 func TestNormal(t *testing.T) {
+	values(t)
 	var s, ss float64
 	const n = 20000
 	for i := range n {
@@ -235,6 +247,7 @@ func TestHeights(t *testing.T) {
 
 // Cover adds up, and every field is finite and in range, everywhere and always.
 func TestRanges(t *testing.T) {
+	values(t)
 	w := New(5)
 	var a Axes
 	a.Footprint = 1

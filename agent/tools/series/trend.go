@@ -106,10 +106,53 @@ func Median(x []float64) (float64, error) {
 	if err := needAtLeast(1, len(x)); err != nil {
 		return 0, err
 	}
-	s := slices.Sorted(slices.Values(x))
+	s := slices.Clone(x)
 	mid := len(s) / 2
+	upper := nth(s, mid)
 	if len(s)%2 == 1 {
-		return s[mid], nil
+		return upper, nil
 	}
-	return (s[mid-1] + s[mid]) / 2, nil
+	return (slices.Max(s[:mid]) + upper) / 2, nil // what lies before position mid is not above it
+}
+
+// nth returns the value that would stand at position k of s in order, and moves
+// the smaller ones before it (Hoare 1961). NaN counts as the smallest.
+func nth(s []float64, k int) float64 {
+	lo := 0
+	for i, v := range s { // NaN go first, out of the way of the comparisons
+		if v != v {
+			s[lo], s[i] = s[i], s[lo]
+			lo++
+		}
+	}
+	if k < lo {
+		return s[k]
+	}
+	hi := len(s) - 1
+	for lo < hi {
+		pivot := max(min(s[lo], s[hi]), min(max(s[lo], s[hi]), s[(lo+hi)/2])) // the middle one of three
+		i, j := lo, hi
+		for i <= j {
+			for s[i] < pivot {
+				i++
+			}
+			for s[j] > pivot {
+				j--
+			}
+			if i <= j {
+				s[i], s[j] = s[j], s[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			hi = j
+		case k >= i:
+			lo = i
+		default:
+			return s[k] // between the parts lie equals of the pivot
+		}
+	}
+	return s[k]
 }
