@@ -3,6 +3,7 @@ package slots
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,8 +79,16 @@ func (t Type) sample() any {
 	return 0 // period, file, count
 }
 
+var identifier = regexp.MustCompile(`[A-Za-z_]\w*`)
+
 // compileExpr type-checks one derived slot against the slots it may name.
-func compileExpr(src string, env map[string]any) (*vm.Program, error) {
+func compileExpr(src string, all map[string]any) (*vm.Program, error) {
+	env := map[string]any{"was": all["was"], "observed": all["observed"], "tick": all["tick"]}
+	for _, word := range identifier.FindAllString(src, -1) { // the whole would be copied for each slot
+		if v, ok := all[word]; ok {
+			env[word] = v
+		}
+	}
 	options := []expr.Option{
 		expr.Env(env), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(), expr.Patch(visitFunc(guard)),
 	}

@@ -40,14 +40,14 @@ func (c *Compiled) lint(tools Tools) []error {
 			problems = append(problems, err)
 		}
 	}
-	used := map[string]bool{}
+	used, checked := map[string]bool{}, map[string]bool{}
 	for _, o := range p.Occurrences {
 		used[o.Slot] = true
 		parts, _ := parseTemplate(o.Text)
 		for _, pt := range parts {
 			used[pt.slot] = true
 		}
-		if c.touchesFixed(o) {
+		if c.touchesFixed(o, checked) {
 			bad("occurrence %s: bands, products and methods stay as the seed has them", o.At)
 		}
 	}
@@ -195,8 +195,8 @@ var (
 
 // touchesFixed reports whether an occurrence changes what must not change: the
 // value of an argument that names a band, product or method, or such a name in
-// a file's name.
-func (c *Compiled) touchesFixed(o Occurrence) bool {
+// a file's name. checked holds the templates of file names that were looked at.
+func (c *Compiled) touchesFixed(o Occurrence, checked map[string]bool) bool {
 	text, path := "", false
 	if v, ok := c.seedValue(o.At); ok {
 		text = v.Text()
@@ -205,7 +205,12 @@ func (c *Compiled) touchesFixed(o Occurrence) bool {
 	if parts := strings.Split(o.At, "/"); len(parts) >= 5 && parts[3] == "arguments" && bandOrProduct.MatchString(parts[4]) && !path {
 		return true
 	}
-	for at := 0; path; {
+	if name := baseName(o.Text); checked[name] {
+		return false
+	} else if path {
+		checked[name] = true
+	}
+	for at := len(text) - len(baseName(text)); path; {
 		m := productToken.FindStringSubmatchIndex(text[at:])
 		if m == nil {
 			break

@@ -30,11 +30,11 @@ func (l *lab) putScene(name string, s *scenes.Scene) {
 
 // From a picture to a number, as the public tasks go: list, detect, segment, area.
 func TestPerceptionModels(t *testing.T) {
-	park, err := scenes.Generate(1, scenes.Spec{Class: "Park", Width: 320, Height: 256, GSD: 0.3, Groups: []scenes.Group{{Class: "tennis court", Count: 3}, {Class: "ship", Count: 1}}})
+	park, err := scenes.Generate(1, scenes.Spec{Class: "Park", Width: 160, Height: 128, GSD: 0.6, Groups: []scenes.Group{{Class: "tennis court", Count: 3}, {Class: "ship", Count: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pre, post, err := scenes.GeneratePair(2, scenes.Spec{Class: "Meadow", Width: 256, Height: 200, GSD: 0.5, Groups: []scenes.Group{{Class: "building", Count: 6}}}, 2)
+	pre, post, err := scenes.GeneratePair(2, scenes.Spec{Class: "Meadow", Width: 160, Height: 128, GSD: 0.8, Groups: []scenes.Group{{Class: "building", Count: 6}}}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestPerceptionModels(t *testing.T) {
 	if v := call("SM3Det", `{`+image+`,"text_prompt":"plane"}`); v.JSON() != "[]" {
 		t.Errorf("planes: %s", v.JSON())
 	}
-	ship := park.Truth.Of("ship")[0].Box(320, 256)
+	ship := park.Truth.Of("ship")[0].Box(160, 128)
 	if v := call("RemoteSAM", `{"image_path":"benchmark/data/q/A.png","text_prompt":"the largest ship"}`); v.JSON() != fmt.Sprintf("[%g,%g,%g,%g]", ship[0], ship[1], ship[2], ship[3]) {
 		t.Errorf("RemoteSAM: %s, want %v", v.JSON(), ship)
 	}
@@ -84,8 +84,8 @@ func TestPerceptionModels(t *testing.T) {
 	for _, set := range park.Truth.Mask(park.Truth.Of("tennis court")) {
 		pixels += boolInt(set)
 	}
-	if v := call("calculate_area", `{"input_image_path":"benchmark/out/q/A_mask.png","gsd":0.3}`); v.JSON() != strictjson.Float(float64(pixels)*0.3*0.3).JSON() {
-		t.Errorf("area %s, want %d pixels of 0.09 m²", v.JSON(), pixels)
+	if v := call("calculate_area", `{"input_image_path":"benchmark/out/q/A_mask.png","gsd":0.6}`); v.JSON() != strictjson.Float(float64(pixels)*0.6*0.6).JSON() {
+		t.Errorf("area %s, want %d pixels of 0.36 m²", v.JSON(), pixels)
 	}
 	change := func(a, b string) string {
 		call("ChangeOS", `{"pre_image_path":"benchmark/data/q/`+a+`.png","post_image_path":"benchmark/data/q/`+b+`.png","output_path":"q/c.png"}`)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"terraloom/lora/backend/backendtest"
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/decoder"
 )
@@ -111,8 +112,38 @@ func TestCachedEqualsFull(t *testing.T) {
 	}
 }
 
+// TestBFloat16: bfloat16 matrices decode, alone and fused for several rows, as the forward pass with them computes, up
+// to their rounding.
+func TestBFloat16(t *testing.T) {
+	base, err := checkpoint.Open(filepath.Join(goldenDir(t), "qwen2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer base.Close()
+	m, err := decoder.Load(backendtest.Open(t), base.Config, base, decoder.Options{Precision: decoder.BFloat16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	e := newEngine(t, m, Options{})
+	defer e.Close()
+	requests := []Request{}
+	for i, p := range prompts(9, 12, 5) {
+		requests = append(requests, Request{Prompt: p, MaxTokens: 8, StopIDs: none, Sampling: Sampling{Temperature: 1, Seed: uint64(i)}})
+	}
+	for i, r := range generate(t, e, requests...) {
+		within(t, 0.1, m, nil, requests[i], r, fmt.Sprintf("row %d", i))
+	}
+	within(t, 0.1, m, nil, requests[0], generate(t, e, requests[0])[0], "alone")
+}
+
 // sameAsFull compares a result's log-probabilities with those of a forward pass.
 func sameAsFull(t testing.TB, m *decoder.Model, p *decoder.Params, request Request, r Result, what string) {
+	t.Helper()
+	within(t, 1e-4, m, p, request, r, what)
+}
+
+func within(t testing.TB, limit float64, m *decoder.Model, p *decoder.Params, request Request, r Result, what string) {
 	t.Helper()
 	b := decoder.PadRight([][]int32{append(slices.Clone(request.Prompt), r.IDs()...)})
 	pass, err := m.Forward(b, p, decoder.Train{})
@@ -129,7 +160,7 @@ func sameAsFull(t testing.TB, m *decoder.Model, p *decoder.Params, request Reque
 		t.Fatal(err)
 	}
 	for j, token := range r.Tokens {
-		if d := math.Abs(float64(token.LogProb - scores.LogProb[j])); !(d < 1e-4) {
+		if d := math.Abs(float64(token.LogProb - scores.LogProb[j])); !(d < limit) {
 			t.Fatalf("%s: token %d has log-probability %v, the forward pass %v", what, j, token.LogProb, scores.LogProb[j])
 		}
 	}

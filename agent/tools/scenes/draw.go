@@ -2,7 +2,6 @@ package scenes
 
 import (
 	"image"
-	"image/color"
 	"math"
 	"math/rand/v2"
 )
@@ -45,8 +44,18 @@ func (c *canvas) set(x, y int, k rgb) {
 	if x < 0 || y < 0 || x >= c.w || y >= c.h {
 		return
 	}
-	level := func(v float64) uint8 { return uint8(min(max(v, 0), 255)) }
-	c.img.SetNRGBA(x, y, color.NRGBA{level(k[0]), level(k[1]), level(k[2]), 255})
+	p := c.img.Pix[4*(y*c.w+x):][:4]
+	p[0], p[1], p[2], p[3] = level(k[0]), level(k[1]), level(k[2]), 255
+}
+
+func level(v float64) uint8 {
+	switch {
+	case v <= 0:
+		return 0
+	case v >= 255:
+		return 255
+	}
+	return uint8(v)
 }
 
 func blend(a, b rgb, t float64) rgb {

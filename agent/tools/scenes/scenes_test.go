@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"image"
 	"image/png"
 	"math"
 	"slices"
@@ -14,7 +15,7 @@ import (
 )
 
 func spec(class string, groups ...Group) Spec {
-	return Spec{Class: class, Width: 320, Height: 256, GSD: 0.5, Groups: groups}
+	return Spec{Class: class, Width: 224, Height: 160, GSD: 0.5, Groups: groups}
 }
 
 func mustScene(t testing.TB, seed uint64, s Spec) *Scene {
@@ -93,19 +94,21 @@ func TestEveryClass(t *testing.T) {
 // The truth is what was drawn: objects lie inside, apart from each other, and the
 // box is the box of the mask.
 func TestObjectsLieWhereTheTruthSays(t *testing.T) {
+	const side = 160
 	for _, class := range ObjectClasses() {
-		s := mustScene(t, 3, Spec{Class: "Meadow", Width: 400, Height: 400, GSD: 0.8, Groups: []Group{{class, 2}}})
+		spec := Spec{Class: "Meadow", Width: side, Height: side, GSD: models[class].length / 40, Groups: []Group{{class, 2}}}
+		s := mustScene(t, 3, spec)
 		if len(s.Truth.Of(class)) != 2 {
 			t.Fatalf("%s: %d objects, want 2", class, len(s.Truth.Objects))
 		}
 		for i, o := range s.Truth.Objects {
-			b := o.Box(400, 400)
-			if b[0] < 1 || b[1] < 1 || b[2] > 399 || b[3] > 399 {
+			b := o.Box(side, side)
+			if b[0] < 1 || b[1] < 1 || b[2] > side-1 || b[3] > side-1 {
 				t.Errorf("%s %d leaves the picture: %v", class, i, b)
 			}
 			mask, in, out := s.Truth.Mask([]Object{o}), 0, 0
 			for k, set := range mask {
-				x, y := float64(k%400), float64(k/400)
+				x, y := float64(k%side), float64(k/side)
 				if set && x >= b[0] && y >= b[1] && x < b[2] && y < b[3] {
 					in++
 				} else if set {
@@ -116,18 +119,19 @@ func TestObjectsLieWhereTheTruthSays(t *testing.T) {
 				t.Errorf("%s %d: %d pixels in its box, %d outside", class, i, in, out)
 			}
 		}
-		if overlap(s.Truth.Objects[0].Box(400, 400), s.Truth.Objects[1].Box(400, 400)) != 0 {
+		if overlap(s.Truth.Objects[0].Box(side, side), s.Truth.Objects[1].Box(side, side)) != 0 {
 			t.Errorf("%s: objects overlap", class)
 		}
 		// A picture with the objects differs from one without them just there.
-		empty := mustScene(t, 3, Spec{Class: "Meadow", Width: 400, Height: 400, GSD: 0.8})
-		with, _ := png.Decode(bytes.NewReader(s.PNG))
-		without, _ := png.Decode(bytes.NewReader(empty.PNG))
-		mask := s.Truth.Mask(s.Truth.Objects)
-		for k, set := range mask {
-			if differs := with.At(k%400, k/400) != without.At(k%400, k/400); differs && !set {
+		spec.Groups = nil
+		with, without := pixels(t, s), pixels(t, mustScene(t, 3, spec))
+		for k, set := range s.Truth.Mask(s.Truth.Objects) {
+			if !set && !slices.Equal(with[4*k:4*k+4], without[4*k:4*k+4]) {
 				t.Fatalf("%s: pixel %d differs outside every object", class, k)
 			}
+		}
+		if slices.Equal(with, without) {
+			t.Errorf("%s cannot be seen", class)
 		}
 	}
 	// A tennis court of 24 × 11 m, scaled by 0.8 to 1.2.
@@ -143,6 +147,16 @@ func TestObjectsLieWhereTheTruthSays(t *testing.T) {
 	}
 }
 
+// pixels are the decoded bytes of a scene, four a pixel.
+func pixels(t *testing.T, s *Scene) []byte {
+	t.Helper()
+	img, err := png.Decode(bytes.NewReader(s.PNG))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img.(*image.RGBA).Pix
+}
+
 func TestExactAnswers(t *testing.T) {
 	s := mustScene(t, 2, spec("Park", Group{"tennis court", 4}, Group{"swimming pool", 2}, Group{"small vehicle", 5}))
 	l := library(t, Errors{}, s)
@@ -151,8 +165,8 @@ func TestExactAnswers(t *testing.T) {
 	}
 	r := ask(t, l, perception.Request{Task: perception.Detect, Prompt: "tennis-courts"}, s)
 	for i, o := range s.Truth.Of("tennis court") {
-		if r.Boxes[i] != o.Box(320, 256) {
-			t.Errorf("box %d is %v, want %v", i, r.Boxes[i], o.Box(320, 256))
+		if r.Boxes[i] != o.Box(224, 160) {
+			t.Errorf("box %d is %v, want %v", i, r.Boxes[i], o.Box(224, 160))
 		}
 	}
 	if r := ask(t, l, perception.Request{Task: perception.Count, Prompt: "car"}, s); r.Count != 5 {
@@ -161,7 +175,7 @@ func TestExactAnswers(t *testing.T) {
 	if r := ask(t, l, perception.Request{Task: perception.Count, Prompt: "unicorn"}, s); r.Count != 0 {
 		t.Errorf("%d unicorns", r.Count)
 	}
-	boxes := []perception.Box{s.Truth.Objects[0].Box(320, 256)}
+	boxes := []perception.Box{s.Truth.Objects[0].Box(224, 160)}
 	mask := ask(t, l, perception.Request{Task: perception.Segment, Boxes: boxes}, s).Mask
 	if want := s.Truth.Mask(s.Truth.Objects[:1]); !slices.Equal(mask, want) {
 		t.Error("the mask of a box is not that of its object")
@@ -191,7 +205,7 @@ func TestGrounding(t *testing.T) {
 			}
 			return 1
 		})
-		return o.Box(320, 256)
+		return o.Box(224, 160)
 	}
 	for sentence, want := range map[string]perception.Box{
 		"the largest storage tank":                       by(func(o Object) float64 { return o.Length * o.Breadth }),
@@ -239,10 +253,13 @@ func TestPairs(t *testing.T) {
 
 // Errors come at the set rates, and the same question gets the same answer.
 func TestErrorRates(t *testing.T) {
-	const n = 40
+	n := 40
+	if testing.Short() {
+		n = 12
+	}
 	var all []*Scene
 	for seed := range uint64(n) {
-		all = append(all, mustScene(t, seed, Spec{Class: "Pond", Width: 160, Height: 160, GSD: 0.5, Groups: []Group{{"small vehicle", 10}, {"large vehicle", 10}}}))
+		all = append(all, mustScene(t, seed, Spec{Class: "Pond", Width: 128, Height: 128, GSD: 0.5, Groups: []Group{{"small vehicle", 10}, {"large vehicle", 10}}}))
 	}
 	rates := Errors{Confuse: 0.2, Miss: 0.15, False: 0.1, Jitter: 0.05}
 	l := library(t, rates, all...)
@@ -257,7 +274,7 @@ func TestErrorRates(t *testing.T) {
 			t.Fatal("the same question got another answer")
 		}
 		for _, o := range s.Truth.Objects {
-			box := o.Box(160, 160)
+			box := o.Box(128, 128)
 			k := slices.IndexFunc(r.Boxes, func(b perception.Box) bool { return overlap(b, box) > 0.5 })
 			switch {
 			case o.Class == "small vehicle" && k < 0:
