@@ -322,6 +322,7 @@ func TestInstall(t *testing.T) {
 		b, _, _ := setup(t)
 		t.Setenv("PATH", t.TempDir())
 		t.Setenv("VIRTUAL_ENV", "")
+		t.Setenv("TERRALOOM_PYTHON", "")
 		_, err := b.install(ctx, InstallOptions{})
 		wantFailure(t, err, ErrPip, "no python3 on PATH", "--from")
 	})

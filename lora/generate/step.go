@@ -134,6 +134,7 @@ func cachedAttention(q, k, v, mask *Node) *Node {
 	return Reshape(Mul(o, Inverse(ReduceAndKeep(e, ReduceSum, -1))), rows, heads*d)
 }
 
+// mlp is Layer.MLP, from the common matrix of gate and up where the layer has one.
 func mlp(l *decoder.Layer, u *Node) *Node {
 	if l.Project == nil {
 		return l.MLP(u)

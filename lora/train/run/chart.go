@@ -11,7 +11,7 @@ import (
 // Size of a chart and of the space around its curves, in pixels.
 const (
 	chartWidth, chartHeight  = 460, 210
-	left, right, top, bottom = 58, 10, 10, 26
+	left, right, top, bottom = 58, 18, 10, 26
 	mostPoints               = 400 // of a curve; more are averaged
 )
 
