@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"terraloom/data"
+	"terraloom/slots"
 )
 
 // Mix is a set of foreign training examples to put beside the instances.
@@ -90,7 +91,7 @@ func (r *Report) mixIn(t *data.Trajectory, sink Sink, o Options) (used bool, err
 	if err != nil {
 		return refuse(refusedScore, err)
 	}
-	if err := sink.Add("train", t, planner, executor); err != nil {
+	if err := sink.Add("train", withUses(t), planner, executor); err != nil {
 		return false, err
 	}
 	r.PlannerRows++
@@ -99,4 +100,14 @@ func (r *Report) mixIn(t *data.Trajectory, sink Sink, o Options) (used bool, err
 	r.LongNodes += tooLong
 	r.Split["train"]++
 	return true, nil
+}
+
+// withUses is t with the dependency edges that analysis finds, as instances carry them.
+func withUses(t *data.Trajectory) *data.Trajectory {
+	c := *t
+	c.Steps = slices.Clone(t.Steps)
+	for i, uses := range slots.Analyze(t).Uses {
+		c.Steps[i].Uses = uses
+	}
+	return &c
 }

@@ -77,6 +77,23 @@ func TestMixBalancesByDomain(t *testing.T) {
 	}
 }
 
+// A mixed-in row carries the edges of its dependency graph; the caller's example stays as it was.
+func TestMixFindsEdges(t *testing.T) {
+	x := seedOf(t, `{"id":"e","seed_id":"e","source":"openearthagent","domain":"gis","query":"What is 31.25 times 4, and half of it?",
+		"steps":[{"tool":"Calculator","arguments":{"expression":"31.25*4"},"observation":"125.0"},
+			{"tool":"Calculator","arguments":{"expression":"125.0"},"observation":"62.5"}],"provenance":{"split":"train"}}`)
+	r, sink := &Report{Trajectories: 1, Split: map[string]int{}}, &memory{}
+	if err := r.Mix(&Mix{Name: "openearthagent", Ratio: 1, Trajectories: []*data.Trajectory{x}}, sink, Default()); err != nil {
+		t.Fatal(err)
+	}
+	if uses := sink.rows[0].t.Steps[1].Uses; len(uses) != 1 || uses[0].From != 0 || uses[0].Argument != "/expression" {
+		t.Errorf("edges of the second step: %+v", uses)
+	}
+	if x.Steps[1].Uses != nil {
+		t.Error("the example was changed")
+	}
+}
+
 func TestMixRefusals(t *testing.T) {
 	o := Default()
 	mix := func(change func(*Mix, *Options)) (*Report, error) {
