@@ -3,11 +3,10 @@ package sft
 import (
 	"context"
 
-	"terraloom/data/plan"
 	"terraloom/lora/decoder"
 	"terraloom/lora/generate"
 	"terraloom/lora/train/run"
-	"terraloom/reward"
+	"terraloom/reward/answers"
 )
 
 // writer lets the model that is trained answer prompts.
@@ -130,7 +129,7 @@ func (t *task) answers(ctx context.Context, done int) (values []run.Value, err e
 			return nil, err
 		}
 	}
-	return sums.values(t.config.Role), nil
+	return sums.values(), nil
 }
 
 // answered are the validation rows whose prompts the model answers, always the same ones.
@@ -143,56 +142,43 @@ func (t *task) answered() ([]Row, error) {
 	return rows, err
 }
 
-// tally sums the scores of answers.
+// tally collects the scores of answers, by role.
 type tally struct {
-	n, parsed, exact, truncated, tokens int
-	plan                                plan.Score // sums
-	reward, keys                        float64
+	scores            map[string][]answers.Score
+	truncated, tokens int
 }
 
 // add scores an answer and completes its line.
 func (s *tally) add(row *Row, a *answer, tokens int) {
-	s.n++
+	if s.scores == nil {
+		s.scores = map[string][]answers.Score{}
+	}
+	score := row.record.Score(a.Answer)
+	a.Exact, a.Reason, a.Reward = score.Exact, score.Reason, score.Args.Reward
+	s.scores[row.record.Role] = append(s.scores[row.record.Role], score)
 	s.tokens += tokens
 	if a.Truncated {
 		s.truncated++
 	}
-	if row.reference != nil {
-		score := reward.DefaultRules().Score(row.reference, a.Answer)
-		a.Exact, a.Reason, a.Reward = score.Exact(), score.Reason, score.Reward
-		s.reward += score.Reward
-		s.keys += float64(score.Matched) / float64(score.Keys)
-		if score.Status == reward.Object {
-			s.parsed++
-		}
-	} else {
-		tools, err := plan.Parse(a.Answer)
-		if err != nil {
-			a.Reason = err.Error()
-		} else {
-			s.parsed++
-		}
-		c := plan.Compare(row.plan, tools)
-		a.Exact = c.Exact
-		s.plan.AnyOrder += c.AnyOrder
-		s.plan.InOrder += c.InOrder
-		s.plan.ExactMatch += c.ExactMatch
-		s.plan.Efficiency += c.Efficiency
-	}
-	if a.Exact {
-		s.exact++
-	}
 }
 
-// values are the means.
-func (s *tally) values(role string) []run.Value {
-	n := float64(s.n)
-	out := []run.Value{{Name: "parse_rate", Number: float64(s.parsed) / n}, {Name: "exact_match", Number: float64(s.exact) / n}}
-	if role == Planner {
-		out = append(out, run.Value{Name: "tools_any_order", Number: s.plan.AnyOrder / n}, run.Value{Name: "tools_in_order", Number: s.plan.InOrder / n},
-			run.Value{Name: "tools_exact_match", Number: s.plan.ExactMatch / n}, run.Value{Name: "efficiency", Number: s.plan.Efficiency / n})
-	} else {
-		out = append(out, run.Value{Name: "reward", Number: s.reward / n}, run.Value{Name: "key_accuracy", Number: s.keys / n})
+// values are the means, under the role's name where there are two.
+func (s *tally) values() []run.Value {
+	var out []run.Value
+	n := 0.0
+	for _, role := range []string{Planner, Executor} {
+		scores := s.scores[role]
+		if len(scores) == 0 {
+			continue
+		}
+		n += float64(len(scores))
+		prefix := ""
+		if len(s.scores) > 1 {
+			prefix = role + "_"
+		}
+		for _, f := range answers.Means(role, scores) {
+			out = append(out, run.Value{Name: prefix + f.Name, Number: f.Number})
+		}
 	}
 	return append(out, run.Value{Name: "answer_tokens", Number: float64(s.tokens) / n}, run.Value{Name: "truncated", Number: float64(s.truncated) / n})
 }

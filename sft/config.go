@@ -9,6 +9,7 @@ import (
 	"terraloom/lora/train"
 	"terraloom/lora/train/settings"
 	"terraloom/lora/train/setup"
+	"terraloom/reward/answers"
 )
 
 // ErrConfig: settings that cannot be used.
@@ -16,8 +17,9 @@ var ErrConfig = setup.ErrConfig
 
 // Roles of the model that is trained: which records of a dataset it learns.
 const (
-	Planner  = "planner"
-	Executor = "executor"
+	Planner  = answers.Planner
+	Executor = answers.Executor
+	Both     = "both" // for bases that serve both
 )
 
 // What happens to a row that is longer than data.max_tokens.
@@ -31,7 +33,7 @@ const (
 type Config struct {
 	Out           string `yaml:"out"`     // run folder
 	Dataset       string `yaml:"dataset"` // dataset folder
-	Role          string `yaml:"role"`    // planner or executor
+	Role          string `yaml:"role"`    // planner, executor or both
 	setup.Config  `yaml:",inline"`
 	Data          Data  `yaml:"data"`
 	Batch         Batch `yaml:"batch"`
@@ -50,6 +52,8 @@ type Data struct {
 	// TrainRows and ValidationRows limit the rows of each split to so many, drawn by a hash of their ids; 0: all.
 	TrainRows      int `yaml:"train_rows"`
 	ValidationRows int `yaml:"validation_rows"`
+	// CompletionOnlyLoss false learns prompts too, as pre-training does; validation measures what is learned.
+	CompletionOnlyLoss bool `yaml:"completion_only_loss"`
 }
 
 // Batch says how many rows make a step and how they are laid out. Only Rows changes what is computed.
@@ -69,7 +73,7 @@ type Generation struct {
 func Default() Config {
 	return Config{
 		Role: Planner, Config: setup.Default(), Options: train.Default(),
-		Data:       Data{Train: "train", Validation: "validation", MaxTokens: 8192, Overlong: OverlongError, MaxDropped: 0.05},
+		Data:       Data{Train: "train", Validation: "validation", MaxTokens: 8192, Overlong: OverlongError, MaxDropped: 0.05, CompletionOnlyLoss: true},
 		Batch:      Batch{Rows: 32, Tokens: 8192, Packing: true},
 		Generation: Generation{Rows: 32, MaxTokens: 512},
 	}
@@ -98,8 +102,8 @@ func (c Config) Validate() error {
 	if c.Dataset == "" {
 		bad("dataset", "missing: name a dataset folder, as terraloom synth run makes them")
 	}
-	if c.Role != Planner && c.Role != Executor {
-		bad("role", "%q: use %s or %s", c.Role, Planner, Executor)
+	if c.Role != Planner && c.Role != Executor && c.Role != Both {
+		bad("role", "%q: use %s, %s or %s", c.Role, Planner, Executor, Both)
 	}
 	d := c.Data
 	if d.Train == "" {

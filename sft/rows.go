@@ -21,6 +21,7 @@ import (
 	"terraloom/lora/codec"
 	"terraloom/lora/train"
 	"terraloom/reward"
+	"terraloom/reward/answers"
 )
 
 // ErrRows: rows of the dataset that cannot be trained on.
@@ -33,13 +34,12 @@ type Row struct {
 	Prompt int    // tokens before the answer
 	Target string // the answer's text
 
-	plan      []string          // of a Planner record
-	reference *reward.Reference // of an Executor record
+	record answers.Record
 }
 
 // record is a row of a dataset, of either role.
 type record struct {
-	id                 string
+	id, role           string
 	prompt, completion []data.Message
 }
 
@@ -90,7 +90,7 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 	encoded, errs := make([]Row, len(records)), make([]error, len(records))
 	terminators := make([]int32, len(records))
 	each(len(records), func(i int) {
-		encoded[i], terminators[i], errs[i] = encode(ctx, records[i], c.Role, enc)
+		encoded[i], terminators[i], errs[i] = encode(ctx, records[i], c.Data.CompletionOnlyLoss, enc)
 	})
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -198,41 +198,39 @@ var errShape = errors.New("not a prompt with one assistant message as its comple
 // roleRecords iterates over the records of a role.
 func roleRecords(ds *data.Dataset, role, split string) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
-		if role == Planner {
+		if role != Executor {
 			for r, err := range ds.Planner(split) {
 				if err != nil {
 					yield(record{}, err)
 					return
 				}
-				if !yield(record{r.TrajectoryID, r.Prompt, r.Completion}, nil) {
+				if !yield(record{r.TrajectoryID, Planner, r.Prompt, r.Completion}, nil) {
 					return
 				}
 			}
-			return
 		}
-		for r, err := range ds.Executor(split) {
-			if err != nil {
-				yield(record{}, err)
-				return
-			}
-			if !yield(record{fmt.Sprintf("%s#%d", r.TrajectoryID, r.Node), r.Prompt, r.Completion}, nil) {
-				return
+		if role != Planner {
+			for r, err := range ds.Executor(split) {
+				if err != nil {
+					yield(record{}, err)
+					return
+				}
+				if !yield(record{fmt.Sprintf("%s#%d", r.TrajectoryID, r.Node), Executor, r.Prompt, r.Completion}, nil) {
+					return
+				}
 			}
 		}
 	}
 }
 
-// encode checks a record and turns it into tokens of which the answer and its end-of-turn token are labelled.
-func encode(ctx context.Context, r record, role string, enc *codec.Codec) (row Row, terminator int32, err error) {
+// encode checks a record and turns it into tokens of which the answer and its end-of-turn token are labelled, or all but
+// the first.
+func encode(ctx context.Context, r record, completionOnly bool, enc *codec.Codec) (row Row, terminator int32, err error) {
 	if len(r.prompt) == 0 || len(r.completion) != 1 || r.completion[0].Role != "assistant" {
 		return row, 0, fmt.Errorf("%w: %d prompt messages, %d completion messages", errShape, len(r.prompt), len(r.completion))
 	}
 	row = Row{ID: r.id, Target: r.completion[0].Content}
-	if role == Planner {
-		if row.plan, err = plan.Parse(row.Target); err != nil {
-			return row, 0, err
-		}
-	} else if row.reference, err = reward.NewReference(row.Target, nil); err != nil {
+	if row.record, err = answers.New(r.role, row.Target); err != nil {
 		return row, 0, err
 	}
 	var messages []chat.Message
@@ -245,7 +243,11 @@ func encode(ctx context.Context, r record, role string, enc *codec.Codec) (row R
 	}
 	row.Tokens, row.Prompt = turn.IDs, turn.Prompt
 	row.Label = make([]bool, len(turn.IDs))
-	for i := turn.Prompt; i < len(turn.IDs); i++ {
+	first := turn.Prompt
+	if !completionOnly {
+		first = 1 // nothing predicts the first token
+	}
+	for i := first; i < len(turn.IDs); i++ {
 		row.Label[i] = true
 	}
 	return row, turn.Terminator, nil

@@ -113,7 +113,7 @@ func TestExecutorRows(t *testing.T) {
 	if n := len(p.Train.Rows); n != 1+2+3+4 {
 		t.Errorf("%d rows, expected one for each step", n)
 	}
-	if r := p.Train.Rows[2]; r.ID != "train-1#1" || r.Target != `{"year":2002,"k":1}` || r.reference == nil {
+	if r := p.Train.Rows[2]; r.ID != "train-1#1" || r.Target != `{"year":2002,"k":1}` || r.record.Role != Executor {
 		t.Errorf("row %+v", r)
 	}
 	var sums tally
@@ -124,8 +124,8 @@ func TestExecutorRows(t *testing.T) {
 	if a.Exact || !b.Exact || a.Reward != 0.5 || b.Reward != 2 {
 		t.Errorf("scores %+v, %+v", a, b)
 	}
-	for _, v := range sums.values(Executor) {
-		want := map[string]float64{"parse_rate": 1, "exact_match": 0.5, "reward": 1.25, "key_accuracy": 0.75, "answer_tokens": 5, "truncated": 0}
+	for _, v := range sums.values() {
+		want := map[string]float64{"parse_rate": 1, "exact_match": 0.5, "reward": 1.25, "key_accuracy": 0.75, "value_accuracy": 0.75, "answer_tokens": 5, "truncated": 0}
 		if w, ok := want[v.Name]; !ok || v.Number != w {
 			t.Errorf("%s is %v", v.Name, v.Number)
 		}

@@ -240,7 +240,7 @@ func (p *Prepared) Banner() (string, error) {
 			b.WriteString(rows.describe(p.Base.Codec))
 		}
 	}
-	b.WriteString("loss: mean over the answer tokens of all rows of a step\n")
+	fmt.Fprintf(&b, "loss: mean over the %s tokens of all rows of a step\n", map[bool]string{true: "answer", false: "prompt and answer"}[p.Config.Data.CompletionOnlyLoss])
 	entries, err := settings.Entries(&p.Config, p.Origins)
 	if err != nil {
 		return "", err

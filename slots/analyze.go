@@ -247,10 +247,10 @@ func (ix *index) classifyNumber(l *Leaf, key string, edge func(Origin, ref, stri
 	}
 }
 
-// isOutput reports whether an argument names a file to be written.
+// isOutput reports whether an argument names files to be written.
 func isOutput(key string) bool {
 	k := strings.ToLower(key)
-	return strings.HasPrefix(k, "output") || strings.HasPrefix(k, "save")
+	return strings.HasPrefix(k, "output") || strings.HasPrefix(k, "save") || k == "base_save_name"
 }
 
 // isSetting reports whether a numeric argument steers a tool (threshold, band,

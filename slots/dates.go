@@ -36,7 +36,7 @@ var monthNames = func() map[string]time.Month {
 // FindDates returns the dates and years in s, in order and without overlap:
 // 2022-07-12, 2022_07_12, 20220712, "July 12, 2022", "12 July 2022", and bare
 // years. A clock time after a numeric date (…_1035) belongs to no mention, nor
-// do digits inside longer numbers or decimals.
+// do digits inside longer numbers, decimals or the marks of releases (P2023A).
 func FindDates(s string) []Mention {
 	var found []Mention
 	for i := 0; i < len(s); {
@@ -88,6 +88,9 @@ func dateAt(s string, i, j int) (Mention, bool) {
 		}
 		if j+1 < len(s) && s[j] == '.' && digit(s[j+1]) {
 			return Mention{}, false // the whole part of a decimal
+		}
+		if i > 0 && capital(s[i-1]) && (i == 1 || !letter(s[i-2])) && j < len(s) && capital(s[j]) {
+			return Mention{}, false // a release, as P2023A
 		}
 		return Mention{i, j, time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC), "%Y"}, true
 	case 1, 2:
@@ -224,8 +227,9 @@ func day(y, m, d int) (time.Time, bool) {
 	return t, t.Day() == d
 }
 
-func digit(c byte) bool  { return '0' <= c && c <= '9' }
-func letter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func digit(c byte) bool   { return '0' <= c && c <= '9' }
+func letter(c byte) bool  { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+func capital(c byte) bool { return 'A' <= c && c <= 'Z' }
 
 func digits(s string) bool {
 	for i := 0; i < len(s); i++ {

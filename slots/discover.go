@@ -216,7 +216,7 @@ func (d *discovery) dates() {
 		return
 	}
 	slack := 0 // days that dates move besides years
-	if allFull && !months && len(distinct) <= 6 && !hasLeapDay(days) {
+	if allFull && !months && len(distinct) <= 6 && !hasLeapDay(days) && d.composites() == 0 {
 		slack = daySlack
 	}
 	years, why := d.yearChoices(lo, hi, days, slack)
@@ -280,21 +280,27 @@ func (d *discovery) yearNumbers() {
 type product struct {
 	marks []string // any of these, in lower case
 	first string   // first day of data
+	last  string   // last day of data; "" for one that goes on
 	step  int      // years between issues; 0 = any
 }
 
-// products in order: the first whose mark stands in a file name or the query counts.
+// products are recognised by their marks in file names, sources and the query; all
+// that are recognised limit the years.
 var products = []product{
-	{[]string{"built_volume", "built_surface", "built-up volume"}, "1980-01-01", 5},
-	{[]string{"avg_rad", "nighttime light", "night light"}, "2012-05-01", 0},
-	{[]string{"sentinel-2", "sentinel 2"}, "2015-07-01", 0},
-	{[]string{"sentinel-1", "sentinel 1"}, "2014-10-01", 0},
-	{[]string{"landsat 9"}, "2021-11-01", 0},
-	{[]string{"smap"}, "2015-04-01", 0},
-	{[]string{"landsat", "_bt10", "_b10_", "_sr_b", "qa_pixel"}, "2013-04-01", 0},
-	{[]string{"precipitation", "rainfall"}, "2000-06-01", 0},
-	{[]string{""}, "2000-03-01", 0}, // MODIS and ASTER on Terra
+	{marks: []string{"built_volume", "built_surface", "built-up volume"}, first: "1980-01-01", step: 5},
+	{marks: []string{"viirs/dnb/annual"}, first: "2013-01-01", last: "2024-12-31"},
+	{marks: []string{"avg_rad", "nighttime light", "night light"}, first: "2012-05-01"},
+	{marks: []string{"copernicus/s2_sr"}, first: "2017-04-01"},
+	{marks: []string{"sentinel-2", "sentinel 2"}, first: "2015-07-01"},
+	{marks: []string{"sentinel-1", "sentinel 1", "copernicus/s1"}, first: "2014-10-01"},
+	{marks: []string{"landsat 9"}, first: "2021-11-01"},
+	{marks: []string{"smap"}, first: "2015-04-01"},
+	{marks: []string{"landsat", "_bt10", "_b10_", "_sr_b", "qa_pixel"}, first: "2013-04-01"},
+	{marks: []string{"precipitation", "rainfall"}, first: "2000-06-01"},
 }
+
+// modisFirst is where the record begins of everything else: MODIS and ASTER on Terra.
+const modisFirst = "2000-03-01"
 
 // lastDay is the end of the years that instances may name (Earth-Agent-Pro §III-A).
 var lastDay = time.Date(2025, 12, 31, 0, 0, 0, 0, time.UTC)
@@ -309,6 +315,7 @@ func (d *discovery) yearChoices(lo, hi time.Time, days []time.Time, slack int) (
 	all.WriteString(strings.ToLower(d.t.Query))
 	for _, s := range d.t.Steps {
 		if s.Tool == "get_filelist" || s.Tool == "download_product" {
+			all.WriteString(" " + strings.ToLower(s.Arguments.Get("source").Text()))
 			for i := range min(s.Observation.Len(), 4) {
 				all.WriteString(" " + strings.ToLower(s.Observation.Index(i).Text()))
 			}
@@ -318,23 +325,22 @@ func (d *discovery) yearChoices(lo, hi time.Time, days []time.Time, slack int) (
 		}
 	}
 	text := all.String()
-	var pr product
-	for _, pr = range products {
+	first, last, step := "", lastDay.Format(time.DateOnly), 1
+	for _, pr := range products {
 		if slices.ContainsFunc(pr.marks, func(m string) bool { return strings.Contains(text, m) }) {
-			break
+			first, step = max(first, pr.first), lcm(step, max(pr.step, 1))
+			if pr.last != "" {
+				last = min(last, pr.last)
+			}
 		}
 	}
-	first, _ := time.Parse(time.DateOnly, pr.first)
-	if lo.Before(first) {
-		first = lo // the seed itself uses an older record
+	if first == "" {
+		first = modisFirst
 	}
-	last := lastDay
-	if hi.After(last) {
-		last = hi
-	}
-	step := max(pr.step, 1)
-	why = fmt.Sprintf("no other year between %d and %d holds the whole period", first.Year(), last.Year())
-	if hasLeapDay(days) || dayOfYearCadence(days) {
+	first = min(first, lo.Format(time.DateOnly)) // the seed itself uses an older record
+	last = max(last, hi.Format(time.DateOnly))
+	why = fmt.Sprintf("no other year between %s and %s holds the whole period", first[:4], last[:4])
+	if hasLeapDay(days) || dayOfYearCadence(days) || d.composites() > 1 && slices.ContainsFunc(days, func(t time.Time) bool { return t.Month() > time.February }) {
 		step = lcm(step, 4)
 		why += " with the same leap years"
 	}
@@ -342,11 +348,33 @@ func (d *discovery) yearChoices(lo, hi time.Time, days []time.Time, slack int) (
 		if k == 0 || k%step != 0 {
 			continue
 		}
-		if a, b := lo.AddDate(k, 0, -slack), hi.AddDate(k, 0, slack); !a.Before(first) && !b.After(last) {
+		if a, b := lo.AddDate(k, 0, -slack), hi.AddDate(k, 0, slack); a.Format(time.DateOnly) >= first && b.Format(time.DateOnly) <= last {
 			choices = append(choices, k)
 		}
 	}
 	return choices, why
+}
+
+// composites is the longest interval in days of what the trajectory downloads: 0
+// where every raster is of a single day, 1 where intervals are whole months or years.
+// Longer ones are counted from 1 January, so their calendar days are others in leap years.
+func (d *discovery) composites() int {
+	longest := 0
+	for _, s := range d.t.Steps {
+		if s.Tool != "download_product" {
+			continue
+		}
+		switch n, unit, _ := strings.Cut(strings.ReplaceAll(s.Arguments.Get("interval").Text(), "-", " "), " "); {
+		case n == "day" || n == "daily" || n == "1" && strings.HasPrefix(unit, "day"):
+		case strings.HasPrefix(unit, "day"):
+			longest = max(longest, num(n))
+		case n == "week" || n == "weekly":
+			longest = max(longest, 7)
+		default:
+			longest = max(longest, 1)
+		}
+	}
+	return longest
 }
 
 func hasLeapDay(days []time.Time) bool {

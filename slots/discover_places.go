@@ -108,7 +108,7 @@ func (d *discovery) places() {
 		}
 		// One spelling has one style, or a file and its listing would part.
 		surface := text[x.m.Start:x.m.End]
-		if looksLikePath(messagePath(text)) {
+		if looksLikePath(messagePath(text)) || isOutput(x.pointer[strings.LastIndexByte(x.pointer, '/')+1:]) {
 			surface = "/" + surface
 		}
 		style, ok := styles[surface]

@@ -63,6 +63,7 @@ func TestDiscoverDates(t *testing.T) {
 		{"days keep to the record too", "LST of December 23, 2022?", "a_2022-12-23.tif", true, func(y []any) bool { return slices.Contains(y, any(2)) && !slices.Contains(y, any(3)) }, ""}, // 12 days later is 2026
 		{"at its beginning", "LST of 2003-03-05?", "a_2003-03-05.tif", true, func(y []any) bool { return slices.Contains(y, any(-2)) && !slices.Contains(y, any(-3)) }, ""},
 		{"days stay where years can move only without", "Night lights of 2012-05-03 and 2025-12-28?", "a_avg_rad_2012-05-03.tif a_avg_rad_2025-12-28.tif", false, func(y []any) bool { return len(y) == 0 }, "dates stay"},
+		{"the narrowest of several records counts", "avg_rad beside built_volume of 2015 and 2020?", "a_avg_rad_2015.tif a_built_volume_total_2020.tif", false, func(y []any) bool { return len(y) == 1 && y[0] == any(5) }, ""},
 		{"no other place in the record", "built_volume from 1980 to 2025?", "a_built_volume_total_1980.tif a_built_volume_total_2025.tif", false, func(y []any) bool { return len(y) == 0 }, "dates stay: no other year between 1980 and 2025 holds the whole period"},
 	} {
 		seed := seedOf(t, test.query, listing(strings.Fields(test.files)...)+","+step("f", `{"a":1}`, "[1.5,2.5]"), `,"inputs":{"data_path":"benchmark/data/question7"}`)

@@ -138,13 +138,45 @@ func (d *discovery) coordinates() {
 	}
 }
 
+// centred is the expression of a box whose middle is the place's own point: it
+// keeps its size wherever it moves. "" for any other box.
+func centred(box strictjson.Value, place string, p gazetteer.Place) string {
+	var b [4]float64
+	for i := range b {
+		b[i], _ = box.Index(i).Float()
+	}
+	dx, dy := roundTo((b[2]-b[0])/2, 6), roundTo((b[3]-b[1])/2, 6)
+	sides := [4]struct {
+		axis string
+		at   float64
+		off  float64
+	}{{"lon", p.Lon, -dx}, {"lat", p.Lat, -dy}, {"lon", p.Lon, dx}, {"lat", p.Lat, dy}}
+	var terms [4]string
+	for i, s := range sides {
+		if roundTo(s.at+s.off, 4) != b[i] {
+			return ""
+		}
+		terms[i] = fmt.Sprintf("round(%s.%s + %v, 4)", place, s.axis, s.off)
+	}
+	return "[" + strings.Join(terms[:], ", ") + "]"
+}
+
 func (d *discovery) moveSite(place string, p gazetteer.Place, n int, s site) {
 	whole := func(slot string) {
 		d.p.Occurrences = append(d.p.Occurrences, Occurrence{At: s.at, Slot: slot})
 	}
 	if s.box {
 		v, _ := d.t.Value().At(s.at)
-		expr := fmt.Sprintf("%s.name == %q ? %s : %s.bbox", place, p.Name, v.JSON(), place)
+		expr := centred(v, place, p)
+		if expr == "" {
+			expr = fmt.Sprintf("%s.name == %q ? %s : %s.bbox", place, p.Name, v.JSON(), place)
+		}
+		for _, have := range d.p.Slots { // the same box elsewhere
+			if have.Type == BBox && have.Expr == expr {
+				whole(have.Name)
+				return
+			}
+		}
 		whole(d.add(Slot{Name: fmt.Sprintf("%s_bbox%d", place, n), Type: BBox, Role: Derived, Group: place, Expr: expr}))
 		return
 	}

@@ -8,11 +8,11 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"terraloom/agent/llm"
 )
 
 // replies answers by the candidate answer in the prompt.
@@ -102,7 +102,7 @@ func TestEVAL11Embedding(t *testing.T) {
 		fmt.Fprintf(w, `{"data":[%s]}`, body.String()[1:])
 	}))
 	defer server.Close()
-	s := &Server{URL: server.URL + "/", Model: "e", Tries: 1}
+	s := &llm.Server{URL: server.URL + "/", Model: "e", Tries: 1}
 	var items []Item
 	for range 40 { // 80 texts are two requests
 		items = append(items, Item{"", "same", "same"})
@@ -133,61 +133,5 @@ func TestCosine(t *testing.T) {
 		if got := Cosine(c.a, c.b); math.Abs(got-c.want) > 1e-12 || math.IsNaN(got) {
 			t.Errorf("%v, %v: %v, expected %v", c.a, c.b, got, c.want)
 		}
-	}
-}
-
-// TestServer drives the client through what servers do wrong.
-func TestServer(t *testing.T) {
-	good := `{"choices":[{"message":{"content":"hello"}}]}`
-	for name, c := range map[string]struct {
-		replies []string // a status, a space, a body; in turn
-		want    string   // part of the error, "" for success
-		asked   int
-	}{
-		"good":            {[]string{"200 " + good}, "", 1},
-		"busy, then good": {[]string{"429 x", "503 x", "200 " + good}, "", 3},
-		"always broken":   {[]string{"500 x", "500 x", "500 x"}, "500", 3},
-		"refused":         {[]string{"401 no key"}, "no key", 1},
-		"not JSON":        {[]string{"200 <html>"}, "not JSON", 1},
-		"no choices":      {[]string{`200 {"choices":[]}`}, "/choices/0/message/content", 1},
-		"null":            {[]string{`200 {"choices":[{"message":{"content":null}}]}`}, "/choices/0/message/content", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked := 0
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/v1/chat/completions" || r.Header.Get("Authorization") != "Bearer key" {
-					t.Errorf("%s, %v", r.URL.Path, r.Header)
-				}
-				code, body, _ := strings.Cut(c.replies[asked], " ")
-				status, err := strconv.Atoi(code)
-				if err != nil {
-					t.Error(err)
-				}
-				asked++
-				w.WriteHeader(status)
-				fmt.Fprint(w, body)
-			}))
-			defer server.Close()
-			s := &Server{URL: server.URL + "/v1", Model: "m", Key: "key", Tries: 3, Pause: time.Millisecond, Timeout: time.Second}
-			got, err := s.Complete(context.Background(), "s", "u")
-			if asked != c.asked || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || err == nil && got != "hello" {
-				t.Errorf("%q, %v, asked %d times", got, err, asked)
-			}
-		})
-	}
-	for _, body := range []string{`{"data":[]}`, `{"data":[{"embedding":[]}]}`, `{"data":[{"embedding":[1e999]}]}`, `{"data":[{"embedding":["1"]}]}`,
-		`{"data":[{"index":7,"embedding":[1]}]}`, `{"data":[{"index":-1,"embedding":[1]}]}`, `{"data":{"a":1}}`} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
-		if v, err := (&Server{URL: server.URL, Tries: 1}).Embed(context.Background(), []string{"x"}); err == nil {
-			t.Errorf("%s gives %v", body, v)
-		}
-		server.Close()
-	}
-	done := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
-	defer hanging.Close()
-	defer close(done)
-	if _, err := (&Server{URL: hanging.URL, Tries: 2, Pause: time.Millisecond, Timeout: 20 * time.Millisecond}).Complete(context.Background(), "s", "u"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
 	}
 }

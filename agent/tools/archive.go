@@ -211,7 +211,7 @@ func (c *Call) describe(target, sum string) (Artefact, error) {
 	if err != nil {
 		return Artefact{}, err
 	}
-	a := Artefact{Path: target, SHA256: sum, Format: r.Info.Format, Width: r.Info.Width, Height: r.Info.Height, Time: timeOf(target)}
+	a := Artefact{Path: target, SHA256: sum, Format: r.Info.Format, Width: r.Info.Width, Height: r.Info.Height, Time: TimeOf(target)}
 	if !r.Info.CRS.IsZero() {
 		a.CRS = r.Info.CRS.String()
 	}

@@ -74,7 +74,7 @@ func (f *frame) valid() int { return pixel.Valid(f.grids[0].Data) }
 // save writes a frame to a target of the workspace.
 func (c *Call) save(target string, f *frame) (Artefact, error) {
 	g := f.grids[0]
-	a := Artefact{Path: target, Format: "GTiff", Width: g.Width, Height: g.Height, Time: timeOf(target), CRS: g.CRS.String()}
+	a := Artefact{Path: target, Format: "GTiff", Width: g.Width, Height: g.Height, Time: TimeOf(target), CRS: g.CRS.String()}
 	if !g.Transform.IsZero() {
 		b := g.Transform.Bounds(g.Width, g.Height)
 		a.Region = []float64{b.MinX, b.MinY, b.MaxX, b.MaxY}
@@ -169,8 +169,8 @@ func encodePNG(grids []*raster.Grid) ([]byte, error) {
 // stamp finds the date, and the time if there is one, in a file name.
 var stamp = regexp.MustCompile(`(?:^|[^0-9])((?:19|20)\d\d)[-_]?(0[1-9]|1[0-2])[-_]?(0[1-9]|[12]\d|3[01])(?:[-_T]?([01]\d|2[0-3])([0-5]\d))?(?:[^0-9]|$)`)
 
-// timeOf is the time in the name of a file, "" if there is none.
-func timeOf(name string) string {
+// TimeOf is the time in the name of a file, "" if there is none.
+func TimeOf(name string) string {
 	m := stamp.FindStringSubmatch(path.Base(name))
 	switch {
 	case m == nil:

@@ -389,7 +389,7 @@ func pairByTime(first, second []string) ([][2]int, error) {
 	at := map[string]int{}
 	timed := true
 	for i, p := range second {
-		t := timeOf(p)
+		t := TimeOf(p)
 		if _, twice := at[t]; twice || t == "" {
 			timed = false
 		}
@@ -397,7 +397,7 @@ func pairByTime(first, second []string) ([][2]int, error) {
 	}
 	var pairs [][2]int
 	for i, p := range first {
-		t := timeOf(p)
+		t := TimeOf(p)
 		if j, ok := at[t]; ok && t != "" {
 			pairs = append(pairs, [2]int{i, j})
 		}

@@ -235,7 +235,7 @@ func (p *product) scene(c *Call, s *scene, node *Node, e *Evidence) (Artefact, e
 	}
 	a, err := c.save(target, f)
 	if a.Time == "" {
-		a.Time = timeOf(l.files[0].Name)
+		a.Time = TimeOf(l.files[0].Name)
 	}
 	node.Output = strictjson.Text(a.Path)
 	return a, err

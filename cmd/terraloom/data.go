@@ -17,7 +17,7 @@ import (
 
 func newDataCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "data", Short: "Import trajectories, inspect, merge and convert datasets"}
-	cmd.AddCommand(newDataImportCmd(), newDataExplainCmd(), newDataMergeCmd(), newDataInfoCmd(), newDataExportCmd(), newDataLoadCmd())
+	cmd.AddCommand(newDataImportCmd(), newDataExplainCmd(), newDataMergeCmd(), newDataInfoCmd(), newDataExportCmd(), newDataLoadCmd(), newDataSeedsCmd())
 	return cmd
 }
 

@@ -14,11 +14,12 @@ import (
 
 	"terraloom/agent/eval"
 	"terraloom/agent/eval/report"
+	"terraloom/agent/llm"
 )
 
 func newEvalCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "eval", Short: "Score recorded runs, compare and report them"}
-	cmd.AddCommand(newEvalScoreCmd(), newEvalCompareCmd(), newEvalReportCmd())
+	cmd := &cobra.Command{Use: "eval", Short: "Score recorded runs, compare and report them; measure models on records"}
+	cmd.AddCommand(newEvalScoreCmd(), newEvalCompareCmd(), newEvalReportCmd(), newEvalRecordsCmd())
 	return cmd
 }
 
@@ -31,8 +32,8 @@ func (m *modelFlags) add(cmd *cobra.Command, name, what string) {
 	cmd.MarkFlagsRequiredTogether(name, name+"-model")
 }
 
-func (m *modelFlags) server() *eval.Server {
-	return &eval.Server{URL: m.url, Model: m.model, Key: os.Getenv("TERRALOOM_LLM_KEY"), Timeout: 2 * time.Minute, Tries: 4, Pause: time.Second}
+func (m *modelFlags) server() *llm.Server {
+	return &llm.Server{URL: m.url, Model: m.model, Key: os.Getenv("TERRALOOM_LLM_KEY"), Timeout: 2 * time.Minute, Tries: 4, Pause: time.Second}
 }
 
 func newEvalScoreCmd() *cobra.Command {

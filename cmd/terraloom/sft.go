@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"terraloom/grpo"
 	"terraloom/lora/train"
 	trainrun "terraloom/lora/train/run"
 	"terraloom/sft"
@@ -16,9 +17,11 @@ import (
 
 // Exit codes of training verbs.
 const (
-	exitNothingToTrain = 6 // no labelled token, no trainable parameter, or no step
-	exitUnchanged      = 7 // training left the parameters as they were
-	exitNonFinite      = 8 // losses or gradients were not finite too often
+	exitNothingToTrain = 6  // no labelled token, no trainable parameter, or no step
+	exitUnchanged      = 7  // training left the parameters as they were
+	exitNonFinite      = 8  // losses or gradients were not finite too often
+	exitNoSpread       = 9  // no group of answers differed in reward for too many steps
+	exitSampler        = 10 // answers came from other weights than those that are trained
 )
 
 // trainExitCode is the exit code of a training error; 0 if it has none of its own.
@@ -30,6 +33,10 @@ func trainExitCode(err error) int {
 		return exitUnchanged
 	case errors.Is(err, train.ErrNonFinite):
 		return exitNonFinite
+	case errors.Is(err, grpo.ErrNoSpread):
+		return exitNoSpread
+	case errors.Is(err, grpo.ErrStale), errors.Is(err, grpo.ErrSampler):
+		return exitSampler
 	case errors.Is(err, train.ErrResume), errors.Is(err, train.ErrNoCheckpoint), errors.Is(err, train.ErrCorrupt), errors.Is(err, train.ErrOptions):
 		return exitInput
 	}

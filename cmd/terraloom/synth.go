@@ -18,8 +18,8 @@ import (
 )
 
 func newSynthCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "synth", Short: "Make datasets from seeds"}
-	cmd.AddCommand(newSynthRunCmd())
+	cmd := &cobra.Command{Use: "synth", Short: "Make datasets from seeds, and practice records from the tool catalogue"}
+	cmd.AddCommand(newSynthRunCmd(), newSynthComposeCmd())
 	return cmd
 }
 

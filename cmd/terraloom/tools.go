@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"terraloom/agent/archive"
-	filearchive "terraloom/agent/archive/folder"
-	"terraloom/agent/archive/synthetic"
+	"terraloom/agent/plot"
 	"terraloom/agent/tools"
-	"terraloom/agent/tools/acquire"
-	"terraloom/agent/tools/perception"
-	"terraloom/agent/tools/scenes"
-	"terraloom/agent/tools/workspace"
 	"terraloom/data"
 	"terraloom/data/catalogue"
 	"terraloom/data/strictjson"
@@ -104,90 +99,9 @@ func newToolsShowCmd() *cobra.Command {
 	return cmd
 }
 
-// toolsFlags are the flags of verbs that run tools.
-type toolsFlags struct {
-	workspace, compat, perceiver, archive string
-}
-
-func (f *toolsFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.workspace, "workspace", "", "folder of the files that raster tools read and write (default: only tools without files)")
-	cmd.Flags().StringVar(&f.compat, "compat", "", "earth-agent gives the public kit's values, faults included")
-	cmd.Flags().StringVar(&f.archive, "archive", "", "where download_product gets its rasters: synthetic, or a folder of files")
-	cmd.Flags().StringVar(&f.perceiver, "perceiver", "", "perception models: URL of a model server, or the truth file of generated scenes")
-}
-
-// open opens the registry. done closes its workspace.
-func (f *toolsFlags) open() (r *tools.Registry, done func(), err error) {
-	var options []tools.Option
-	done = func() {}
-	if f.workspace != "" {
-		w, err := workspace.Open(f.workspace, workspace.DefaultLimits)
-		if err != nil {
-			return nil, nil, inputError{err}
-		}
-		done = func() { _ = w.Close() } // nothing is written through it any more
-		options = append(options, tools.WithWorkspace(w))
-	}
-	if f.perceiver != "" {
-		p, err := openPerceiver(f.perceiver)
-		if err != nil {
-			done()
-			return nil, nil, err
-		}
-		options = append(options, tools.WithPerceiver(p))
-	}
-	if f.archive != "" {
-		a, err := openArchive(f.archive)
-		if err != nil {
-			done()
-			return nil, nil, err
-		}
-		options = append(options, tools.WithArchive(acquire.From(a)))
-	}
-	if r, err = tools.New(tools.Compat(f.compat), options...); err != nil {
-		done()
-		return nil, nil, usageError{err}
-	}
-	return r, done, nil
-}
-
-// worldSeed is the seed of the synthetic archive's world.
-const worldSeed = 1
-
-func openArchive(source string) (archive.Archive, error) {
-	if source == "synthetic" {
-		return synthetic.New(worldSeed, nil), nil
-	}
-	a, err := filearchive.Open(source, nil)
-	if err != nil {
-		return nil, inputError{err}
-	}
-	return a, nil
-}
-
-func openPerceiver(source string) (tools.Perceiver, error) {
-	if strings.Contains(source, "://") {
-		h, err := perception.NewHTTP(source)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		return h, nil
-	}
-	file, err := os.Open(source)
-	if err != nil {
-		return nil, inputError{err}
-	}
-	defer file.Close()
-	truths, err := scenes.ReadTruths(file)
-	if err != nil {
-		return nil, inputError{fmt.Errorf("%s: %w", source, err)}
-	}
-	return scenes.NewLibrary(0, scenes.DefaultErrors, truths...)
-}
-
 func newToolsCallCmd() *cobra.Command {
 	var from toolsFlags
-	var args, batch string
+	var args, batch, picture string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "call [NAME]",
@@ -195,28 +109,32 @@ func newToolsCallCmd() *cobra.Command {
 		Long: `Calls the tool NAME with the arguments --args and prints its observation as a model sees it, or with --json
 the observation, the files made and the evidence.
 
+With --plot the outcome is drawn: the rasters it made with a colour bar or a legend, boxes on the image, a series, or
+for a single value what it was computed from.
+
 With --batch a file (- is standard input) holds one call per line, {"tool": NAME, "input": ARGUMENTS}, and one line
 per call is printed: {"output": OBSERVATION}, or {"error": REASON} where there is none. A failed call does not stop the others.`,
 		Example: `  terraloom tools call mean --args '{"x": [1, 2, 4]}'
   terraloom tools call calc_batch_image_mean --workspace DIR --args '{"file_list": ["benchmark/data/question1/a.tif"]}' --json
+  terraloom tools call compute_tvdi --workspace DIR --plot tvdi.png --args '{"ndvi_path": "ndvi.tif", "lst_path": "lst.tif", "output_path": "tvdi.tif"}'
   terraloom tools call --batch calls.jsonl --compat earth-agent`,
 		Args: func(_ *cobra.Command, names []string) error {
 			switch {
 			case batch == "" && len(names) != 1:
 				return usageError{errors.New("name one tool, or give --batch FILE")}
-			case batch != "" && (len(names) != 0 || args != ""):
-				return usageError{errors.New("--batch takes tools and arguments from its file; leave NAME and --args out")}
+			case batch != "" && (len(names) != 0 || args != "" || picture != ""):
+				return usageError{errors.New("--batch takes tools and arguments from its file; leave NAME, --args and --plot out")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, names []string) error {
-			kit, done, err := from.open()
+			env, err := from.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer done()
+			defer env.close()
 			if batch != "" {
-				return callBatch(cmd, kit, batch, asJSON)
+				return callBatch(cmd, env.kit, batch, asJSON)
 			}
 			if args == "" {
 				args = "{}"
@@ -225,7 +143,7 @@ per call is printed: {"output": OBSERVATION}, or {"error": REASON} where there i
 			if err != nil {
 				return usageError{fmt.Errorf("--args: %w", err)}
 			}
-			res, err := kit.Invoke(cmd.Context(), names[0], input)
+			res, err := env.kit.Invoke(cmd.Context(), names[0], input)
 			if errors.Is(err, tools.ErrUnknownTool) {
 				return usageError{err}
 			}
@@ -237,14 +155,30 @@ per call is printed: {"output": OBSERVATION}, or {"error": REASON} where there i
 			if errors.Is(err, tools.ErrBadArguments) {
 				return inputError{err}
 			}
+			if err == nil && picture != "" {
+				err = plotResult(picture, env, names[0], input, &res)
+			}
 			return err
 		},
 	}
 	from.add(cmd)
+	cmd.Flags().StringVar(&picture, "plot", "", "draw the outcome into this PNG file")
 	cmd.Flags().StringVar(&args, "args", "", "arguments as a JSON object")
 	cmd.Flags().StringVar(&batch, "batch", "", "JSONL file of calls; - is standard input")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the whole result: observation, artefacts, evidence")
 	return cmd
+}
+
+// plotResult draws the outcome of a call into a file.
+func plotResult(name string, env *toolsEnv, tool string, args strictjson.Value, res *tools.Result) error {
+	var png bytes.Buffer
+	if err := plot.Result(&png, env.files, tool, args, res); err != nil {
+		return inputError{fmt.Errorf("--plot: %w", err)}
+	}
+	if err := os.WriteFile(name, png.Bytes(), 0o666); err != nil {
+		return inputError{fmt.Errorf("--plot: %w", err)}
+	}
+	return nil
 }
 
 // callBatch runs the calls of a JSONL file in order.

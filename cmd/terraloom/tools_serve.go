@@ -14,7 +14,6 @@ import (
 
 	"terraloom/agent/mcp"
 	"terraloom/agent/tools"
-	"terraloom/agent/tools/workspace"
 	"terraloom/data"
 	"terraloom/data/catalogue"
 	"terraloom/data/skills"
@@ -25,7 +24,8 @@ import (
 const mcpKeyVar = "TERRALOOM_MCP_KEY"
 
 func newToolsServeCmd() *cobra.Command {
-	var httpAddr, skill, dir, compat string
+	var from toolsFlags
+	var httpAddr, skill string
 	var stdio bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -38,14 +38,18 @@ Without --workspace only the tools that need no files are served. An HTTP client
 ` + mcpKeyVar + `, if that is set; an address that other machines can reach needs one.`,
 		Example: `  terraloom tools serve
   terraloom tools serve --skill earth-time-series-trend
-  terraloom tools serve --http 127.0.0.1:8765 --workspace DIR`,
+  terraloom tools serve --http 127.0.0.1:8765 --workspace DIR --archive synthetic`,
 		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			kit, done, err := openServedKit(dir, tools.Compat(compat), skill)
+			env, err := from.open(cmd.Context())
 			if err != nil {
 				return err
 			}
-			defer done()
+			defer env.close()
+			kit, err := servedKit(env, skill)
+			if err != nil {
+				return err
+			}
 			o := mcp.Options{Version: data.BuildCode().Version}
 			if httpAddr != "" {
 				if o.Key, err = mcp.KeyFromEnv(mcpKeyVar); err != nil {
@@ -74,8 +78,7 @@ Without --workspace only the tools that need no files are served. An HTTP client
 	f.BoolVar(&stdio, "stdio", true, "serve one client on standard input and output")
 	f.StringVar(&httpAddr, "http", "", "serve HTTP on this host:port instead")
 	f.StringVar(&skill, "skill", "", "serve the tools of one skill only: "+strings.Join(skillNames(), ", "))
-	f.StringVar(&dir, "workspace", "", "folder of the files that the raster tools read and write")
-	f.StringVar(&compat, "compat", "", `"earth-agent" gives the public kit's values, faults included`)
+	from.add(cmd)
 	cmd.MarkFlagsMutuallyExclusive("stdio", "http")
 	return cmd
 }
@@ -107,42 +110,25 @@ func skillNames() []string {
 	return names
 }
 
-// openServedKit opens the tools that a workspace (none if "") allows, of one skill
-// or ("") all. done closes the workspace.
-func openServedKit(dir string, compat tools.Compat, skill string) (kit mcp.Kit, done func(), err error) {
-	done = func() {}
-	var options []tools.Option
-	if dir != "" {
-		w, err := workspace.Open(dir, workspace.DefaultLimits)
-		if err != nil {
-			return nil, nil, inputError{err}
-		}
-		done = func() { _ = w.Close() } // every file in it is closed and synced by then
-		options = append(options, tools.WithWorkspace(w))
-	}
-	registry, err := tools.New(compat, options...)
-	if err != nil {
-		done()
-		return nil, nil, usageError{fmt.Errorf("--compat: %w", err)}
-	}
-	kit = servedTools{registry}
+// servedKit is the tools that the environment allows, of one skill or ("") all.
+func servedKit(env *toolsEnv, skill string) (mcp.Kit, error) {
+	var kit mcp.Kit = servedTools{env.kit}
 	if skill == "" {
-		return kit, done, nil
+		return kit, nil
 	}
 	i := slices.IndexFunc(skills.Default(), func(s *skills.Skill) bool { return s.Name == skill })
 	if i < 0 {
-		done()
-		return nil, nil, usageError{fmt.Errorf("--skill: no skill %q; there are %s", skill, strings.Join(skillNames(), ", "))}
+		return nil, usageError{fmt.Errorf("--skill: no skill %q; there are %s", skill, strings.Join(skillNames(), ", "))}
 	}
 	s := skills.Default()[i]
-	if kit, err = mcp.Subset(kit, s.Tools); err != nil {
-		done()
-		return nil, nil, usageError{fmt.Errorf("--skill %s: none of its tools works without files; give --workspace", skill)}
+	kit, err := mcp.Subset(kit, s.Tools)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--skill %s: none of its tools works without files; give --workspace", skill)}
 	}
 	if n := len(kit.Tools()); n < len(s.Tools) {
-		slog.Warn("some tools of the skill need what is not here", "skill", skill, "served", n, "of", len(s.Tools), "workspace", dir != "")
+		slog.Warn("some tools of the skill need what is not here", "skill", skill, "served", n, "of", len(s.Tools), "workspace", env.files != nil)
 	}
-	return kit, done, nil
+	return kit, nil
 }
 
 // servedTools is a registry as an MCP kit.

@@ -50,8 +50,6 @@ var (
 	ErrTruncated    = errors.New("plugin file is truncated or damaged")
 	ErrTooOld       = errors.New("plugin is too old")
 	ErrXLAFlags     = errors.New("bad XLA_FLAGS")
-	ErrPip          = errors.New("pip failed")
-	ErrHash         = errors.New("wrong SHA-256")
 )
 
 // failure is one of the errors above with the line that a person reads.
@@ -203,7 +201,7 @@ func (p plugin) prepare() error {
 	}
 	// go-xla tells the kind of a plugin by its path.
 	if p.kind == CPU && pjrt.IsCUDAName(p.path) {
-		return fail(ErrPlugin, "plugin %s: GoMLX takes a path with \"cuda\" or \"nvidia\" for a GPU plugin: set XDG_DATA_HOME to another folder and install again", p.path)
+		return fail(ErrPlugin, "plugin %s: GoMLX takes a path with \"cuda\" or \"nvidia\" for a GPU plugin: set TERRALOOM_HOME to another folder and install again", p.path)
 	}
 	return inspect(p.path)
 }

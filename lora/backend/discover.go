@@ -9,19 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"terraloom/lora/wheel"
 )
 
-// dataDir is the folder of installed plugins: $XDG_DATA_HOME/terraloom/backends, by default under ~/.local/share.
+// dataDir is the folder of installed plugins.
 func dataDir() (string, error) {
-	base := os.Getenv("XDG_DATA_HOME")
-	if base == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("finding the data folder: %w: set XDG_DATA_HOME", err)
-		}
-		base = filepath.Join(home, ".local", "share")
-	}
-	return filepath.Join(base, "terraloom", "backends"), nil
+	home, err := wheel.Home()
+	return filepath.Join(home, "backends"), err
 }
 
 // findCPU is the installed XLA:CPU plugin.
@@ -62,28 +57,12 @@ func findManaged(b bundle) (plugin, error) {
 	return p, nil
 }
 
-// python is the interpreter of the user: $TERRALOOM_PYTHON, the active virtual environment's, or python3 of PATH.
-func python() (string, error) {
-	if p := os.Getenv("TERRALOOM_PYTHON"); p != "" {
-		return p, nil
-	}
-	if env := os.Getenv("VIRTUAL_ENV"); env != "" {
-		return filepath.Join(env, "bin", "python"), nil
-	}
-	for _, name := range []string{"python3", "python"} {
-		if p, err := exec.LookPath(name); err == nil {
-			return p, nil
-		}
-	}
-	return "", fail(ErrPip, "no python3 on PATH: install Python with pip, set TERRALOOM_PYTHON, or give a downloaded wheel with --from")
-}
-
 // The interpreter only prints its search path; nothing is imported.
 const printPath = `import json, sys; print(json.dumps([p for p in sys.path if p]))`
 
 // findPythonCUDA looks for the JAX CUDA plugin (jax_plugins/xla_cuda*/xla_cuda_plugin.so) on the user's Python path.
 func findPythonCUDA() (plugin, bool) {
-	exe, err := python()
+	exe, err := wheel.Python()
 	if err != nil {
 		return plugin{}, false
 	}

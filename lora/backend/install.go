@@ -3,16 +3,15 @@ package backend
 import (
 	"archive/zip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"terraloom/lora/wheel"
 )
 
 // InstallOptions of [Install].
@@ -22,8 +21,8 @@ type InstallOptions struct {
 }
 
 // Install puts the plugin of kind CPU or CUDA into the user's data folder and returns its path. The wheels are pinned
-// by version and SHA-256 and come through the user's own pip, whose index settings apply. What is installed already
-// and still whole is left alone. The folder appears under its final name only when it is complete.
+// by version and SHA-256 and come through the user's own pip (see package wheel for its errors). What is installed
+// already and still whole is left alone. The folder appears under its final name only when it is complete.
 func Install(ctx context.Context, kind string, opts InstallOptions) (path string, err error) {
 	switch kind {
 	case CPU:
@@ -64,7 +63,7 @@ func (b bundle) install(ctx context.Context, opts InstallOptions) (string, error
 	wheels := filepath.Join(tmp, "wheels")
 	content := filepath.Join(tmp, "content")
 	for _, w := range b.wheels {
-		file, err := w.obtain(ctx, opts.From, wheels, progress)
+		file, err := w.Obtain(ctx, opts.From, wheels, progress)
 		if err != nil {
 			return "", fmt.Errorf("backend %s: %w", b.kind, err)
 		}
@@ -104,83 +103,18 @@ func (b bundle) verifyPlugin(path string) error {
 	if info.Size() != b.size {
 		return fail(ErrTruncated, "%s: %d bytes, expected %d", path, info.Size(), b.size)
 	}
-	sum, err := fileSHA256(path)
+	sum, err := wheel.SHA256(path)
 	if err != nil {
 		return err
 	}
 	if sum != b.sha256 {
-		return fail(ErrHash, "%s: SHA-256 %s, expected %s", path, sum, b.sha256)
+		return fail(wheel.ErrHash, "%s: SHA-256 %s, expected %s", path, sum, b.sha256)
 	}
 	return nil
 }
 
-// obtain returns the verified wheel file: below from, or downloaded into dir.
-func (w wheel) obtain(ctx context.Context, from, dir string, progress func(string)) (string, error) {
-	if from == "" {
-		progress(fmt.Sprintf("pip download %s==%s", w.project, w.version))
-		if err := w.download(ctx, dir); err != nil {
-			return "", err
-		}
-		from = dir
-	}
-	file, err := w.find(from)
-	if err != nil {
-		return "", err
-	}
-	progress("checking " + filepath.Base(file))
-	sum, err := fileSHA256(file)
-	if err != nil {
-		return "", err
-	}
-	if sum != w.sha256 {
-		return "", fail(ErrHash, "wheel %s has SHA-256 %s, expected %s: get the file of %s %s again from your package index", file, sum, w.sha256, w.project, w.version)
-	}
-	return file, nil
-}
-
-// find is the wheel's file: from itself, or the file in folder from that is named after the project and version.
-func (w wheel) find(from string) (string, error) {
-	if !isDir(from) {
-		if _, err := os.Stat(from); err != nil {
-			return "", fmt.Errorf("wheel of %s: %w", w.project, err)
-		}
-		return from, nil
-	}
-	pattern := strings.ReplaceAll(w.project, "-", "_") + "-" + w.version + "-*.whl"
-	found, _ := filepath.Glob(filepath.Join(from, pattern))
-	if len(found) != 1 {
-		return "", fmt.Errorf("%s holds %d files %s, expected one: run `pip download --no-deps %s==%s` and give its folder with --from",
-			from, len(found), pattern, w.project, w.version)
-	}
-	return found[0], nil
-}
-
-func (w wheel) download(ctx context.Context, dir string) error {
-	exe, err := python()
-	if err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, exe, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps",
-		"--only-binary=:all:", "--dest", dir, w.project+"=="+w.version)
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return nil
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("pip download %s==%s: %w", w.project, w.version, ctx.Err())
-	}
-	said := strings.TrimSpace(string(out))
-	if i := strings.LastIndexByte(said, '\n'); i >= 0 {
-		said = said[i+1:]
-	}
-	if said == "" {
-		said = err.Error()
-	}
-	return fail(ErrPip, "%s -m pip download %s==%s: %s: check pip and its index settings, or give the wheel with --from", exe, w.project, w.version, said)
-}
-
 // unpack writes the part of the wheel that is wanted below dir, synced to disk.
-func (w wheel) unpack(file, dir, pluginPath string) error {
+func (w packaged) unpack(file, dir, pluginPath string) error {
 	z, err := zip.OpenReader(file)
 	if err != nil {
 		return fmt.Errorf("wheel %s: %w: get it again", file, err)
@@ -233,19 +167,6 @@ func extract(f *zip.File, path string) error {
 		return fmt.Errorf("unpacking %s: %w", f.Name, err)
 	}
 	return out.Close()
-}
-
-func fileSHA256(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func syncDir(path string) error {

@@ -125,6 +125,8 @@ func BenchmarkLoRAStep(b *testing.B) {
 			cpu = (cpuTime() - cpu) / time.Duration(len(times))
 			best := slices.Min(times)
 			b.ReportMetric(best.Seconds()*1e3, "min-ms/step")
+			slices.Sort(times)
+			b.ReportMetric(times[len(times)/2].Seconds()*1e3, "med-ms/step")
 			b.ReportMetric(loraFLOPs(c.config, p.Count(), c.rows, c.len)/best.Seconds()/1e9, "GFLOP/s")
 			b.ReportMetric(cpu.Seconds()*1e3, "cpu-ms/step")
 			b.ReportMetric((first - best).Seconds(), "compile-s")

@@ -257,3 +257,18 @@ func TestRetryDelay(t *testing.T) {
 		}
 	}
 }
+
+// Every public collection names a product of the table and bands that it has.
+func TestPublicCollections(t *testing.T) {
+	cache, err := archive.OpenCache(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Config{URL: "https://stac.example/v1", Collections: PublicCollections()}, cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.Products()) != len(PublicCollections()) {
+		t.Errorf("%d products of %d collections", len(a.Products()), len(PublicCollections()))
+	}
+}

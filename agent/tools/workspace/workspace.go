@@ -9,6 +9,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
-// Limits bound what one file and all running calls together may cost.
+// Limits bound what one file and all running calls together may cost. A limit of
+// 0 is that of DefaultLimits.
 type Limits struct {
 	FileBytes int64 // size of a file that is opened
 	Pixels    int64 // width × height × bands of a raster that is opened
@@ -52,6 +54,14 @@ type Limits struct {
 // DefaultLimits admits a full Sentinel-2 or Landsat band and refuses bombs: files
 // whose header promises far more pixels than any band of a scene has.
 var DefaultLimits = Limits{FileBytes: 8 << 30, Pixels: 1 << 30, Memory: 2 << 30, Entries: 100_000}
+
+func (l Limits) orDefault() Limits {
+	l.FileBytes = cmp.Or(l.FileBytes, DefaultLimits.FileBytes)
+	l.Pixels = cmp.Or(l.Pixels, DefaultLimits.Pixels)
+	l.Memory = cmp.Or(l.Memory, DefaultLimits.Memory)
+	l.Entries = cmp.Or(l.Entries, DefaultLimits.Entries)
+	return l
+}
 
 // Workspace is an open folder. It is safe for concurrent use.
 type Workspace struct {
@@ -71,6 +81,7 @@ func Open(dir string, limits Limits) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workspace: %w", err)
 	}
+	limits = limits.orDefault()
 	w := &Workspace{root: root, dir: abs, limits: limits, memory: semaphore.NewWeighted(limits.Memory)}
 	if err := root.MkdirAll(OutDir, 0o755); err != nil {
 		root.Close()

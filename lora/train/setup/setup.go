@@ -218,11 +218,14 @@ func (b *Base) WriteResult(folder *run.Folder, checkpointDir string, record *pro
 		return path, l.Adapter.Save(path, adapter.SaveOptions{Prefix: adapter.PrefixOf(b.Model), Provenance: record})
 	}
 	path = folder.Path(run.ModelDir)
-	c := b.Model.Config
-	c.DType = checkpoint.F32
+	c := b.Model.Config // the result is stored in the base's precision
 	var tensors []checkpoint.Source
 	for _, name := range l.Weights.Names() {
 		t, err := l.Weights.Tensor(name)
+		if err != nil {
+			return "", err
+		}
+		values, err := t.Float32()
 		if err != nil {
 			return "", err
 		}
@@ -230,7 +233,7 @@ func (b *Base) WriteResult(folder *run.Folder, checkpointDir string, record *pro
 		if name != "lm_head.weight" {
 			file = textClassPrefix + name
 		}
-		tensors = append(tensors, checkpoint.FromTensor(file, t))
+		tensors = append(tensors, checkpoint.FromFloat32(file, c.DType, t.Shape, values))
 	}
 	return path, checkpoint.WriteFolder(path, checkpoint.Folder{Config: c.JSON(), Tensors: tensors, Copy: b.Model.TokenizerFiles})
 }
