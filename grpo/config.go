@@ -111,7 +111,6 @@ type Rollout struct {
 
 	// For vllm. The server must see the folder "rollout" of the run folder under the same path.
 	URL     string        `yaml:"url"`     // http://host:port
-	Served  string        `yaml:"served"`  // the server's name of the base; empty: the only one it has
 	KeyEnv  string        `yaml:"key_env"` // environment variable with the API key; empty: none
 	Timeout time.Duration `yaml:"timeout"` // of one answer
 }
@@ -258,7 +257,7 @@ func (c Config) Validate() error {
 
 // free are the keys that a resumed run may have otherwise than the run had before: they change no parameter.
 var free = []string{"out", "checkpoint.every", "checkpoint.keep", "device.peak_tflops", "group.max_flat", "rollout.max_gap",
-	"rollout.url", "rollout.served", "rollout.key_env", "rollout.timeout"}
+	"rollout.url", "rollout.key_env", "rollout.timeout"}
 
 // layout is how answers become rectangles.
 func (c Config) layout() train.Layout {

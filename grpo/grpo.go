@@ -199,10 +199,26 @@ func (p *Prepared) task(ctx context.Context, on *setup.Placed, folder *run.Folde
 			return nil, err
 		}
 	}
-	if t.sampler, err = newLocal(p.Config, p.Base, on, p.Train.Terminator); err != nil {
+	if err := p.openSampler(ctx, t); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
+}
+
+func (p *Prepared) openSampler(ctx context.Context, t *task) error {
+	if p.Config.Rollout.Engine == Local {
+		l, err := newLocal(p.Config, p.Base, t.on, p.Train.Terminator)
+		if err == nil {
+			t.sampler = l
+		}
+		return err
+	}
+	s, err := newServer(p.Config, p.Base, t.folder, p.Train.Terminator)
+	if err != nil {
+		return err
+	}
+	t.sampler = s
+	return t.handshake(ctx, s)
 }
 
 func (t *task) close() (err error) {

@@ -123,32 +123,48 @@ func (t *task) live() (which []int, samples []train.Sample, lengths, tokens []in
 
 // judgeByReference computes the reference's log-probabilities of all answers.
 func (t *task) judgeByReference(ctx context.Context) error {
-	which, samples, lengths, _ := t.live()
-	plan, err := t.layout.Plan(lengths)
+	which, samples, _, _ := t.live()
+	found, err := t.logProbs(ctx, t.reference, samples)
 	if err != nil {
 		return err
 	}
+	for i, at := range which {
+		t.pending.Answers[at].Ref = found[i]
+	}
+	return nil
+}
+
+// logProbs are the log-probabilities of the samples' labelled tokens under some parameters.
+func (t *task) logProbs(ctx context.Context, params *decoder.Params, samples []train.Sample) ([][]float32, error) {
+	lengths := make([]int, len(samples))
+	for i, s := range samples {
+		lengths[i] = len(s.Tokens)
+	}
+	plan, err := t.layout.Plan(lengths)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]float32, len(samples))
 	for _, micro := range plan {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		b := micro.Batch(samples)
 		b.Labels.Temperature = t.config.Rollout.Temperature
-		pass, err := t.on.Model.Forward(b.Batch, t.reference, decoder.Train{})
+		pass, err := t.on.Model.Forward(b.Batch, params, decoder.Train{})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		got, err := pass.Score(b.Labels)
 		pass.Free()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, s := range b.Owner {
-			a := &t.pending.Answers[which[s]]
-			a.Ref = append(a.Ref, got.LogProb[i])
+			out[s] = append(out[s], got.LogProb[i])
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // update adds the gradient of one step on the pending answers. In the first update on them the policy is the one that drew

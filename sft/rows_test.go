@@ -202,3 +202,35 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("run in a folder in use: %v", err)
 	}
 }
+
+// Both roles in one run, prompts learned too: every token but the first of each row counts.
+func TestBothRolesWithPrompts(t *testing.T) {
+	c := tinyConfig(t, tinyBase(t, checkpoint.Llama), tinyDataset(t, map[string]int{"train": 4, "validation": 2}, nil))
+	c.Role, c.Data.CompletionOnlyLoss = Both, false
+	p := prepare(t, c)
+	if n := len(p.Train.Rows); n != 4+(1+2+3+4) {
+		t.Errorf("%d rows, expected one a trajectory and one a step", n)
+	}
+	for _, r := range p.Train.Rows {
+		if r.Labels() != len(r.Tokens)-1 {
+			t.Errorf("row %s: %d of %d tokens are labelled", r.ID, r.Labels(), len(r.Tokens))
+		}
+	}
+	c.Data.CompletionOnlyLoss = true
+	for _, r := range prepare(t, c).Train.Rows {
+		if r.Labels() != len(r.Tokens)-r.Prompt {
+			t.Errorf("row %s: %d labels, the answer has %d tokens", r.ID, r.Labels(), len(r.Tokens)-r.Prompt)
+		}
+	}
+	var sums tally
+	for _, r := range []*Row{&p.Train.Rows[0], &p.Train.Rows[4]} {
+		sums.add(r, &answer{Answer: r.Target}, 3)
+	}
+	got := map[string]float64{}
+	for _, v := range sums.values() {
+		got[v.Name] = v.Number
+	}
+	if got["planner_exact_match"] != 1 || got["executor_reward"] != 2 || got["answer_tokens"] != 3 {
+		t.Errorf("figures %v", got)
+	}
+}

@@ -1,6 +1,7 @@
 package slots
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -390,8 +391,57 @@ var helpers = []helper{
 		}
 		return vary(v, scale, offset), nil
 	}, new(func(any, any, any) strictjson.Value)),
+	// word reads a text out of an observation.
+	function("word", func(a []any) (any, error) {
+		switch x := a[0].(type) {
+		case string:
+			return textResult(x, len(x))
+		case strictjson.Value:
+			if x.Kind() == strictjson.String {
+				return textResult(x.Text(), len(x.Text()))
+			}
+		}
+		return nil, fmt.Errorf("word: %v is not a text", a[0])
+	}, new(func(any) string)),
+	// ranking orders names by their numbers, the largest first: "B > A = C".
+	function("ranking", func(a []any) (any, error) { return ranking(a[0].([]any), a[1].([]any)) }, new(func([]any, []any) string)),
 	// num reads a number out of an observation.
 	function("num", func(a []any) (any, error) { return floatArg(a[0]) }, new(func(any) float64)),
+}
+
+// ranking writes names in the order of their numbers, the largest first, with "="
+// between equal ones; these stay in the order given.
+func ranking(names, numbers []any) (string, error) {
+	if len(names) != len(numbers) || len(names) == 0 {
+		return "", fmt.Errorf("ranking: %d names for %d numbers", len(names), len(numbers))
+	}
+	type item struct {
+		name   string
+		number float64
+	}
+	items := make([]item, len(names))
+	for i := range names {
+		name, ok := names[i].(string)
+		f, err := floatArg(numbers[i])
+		if !ok || err != nil {
+			return "", fmt.Errorf("ranking: item %d is no name with a number", i)
+		}
+		items[i] = item{name, f}
+	}
+	slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(b.number, a.number) })
+	var b strings.Builder
+	for i, it := range items {
+		switch {
+		case i > 0 && it.number == items[i-1].number:
+			b.WriteString(" = ")
+		case i > 0:
+			b.WriteString(" > ")
+		}
+		b.WriteString(it.name)
+	}
+	s := b.String()
+	_, err := textResult(s, len(s))
+	return s, err
 }
 
 type helper struct {

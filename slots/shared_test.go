@@ -32,7 +32,7 @@ func realSeeds(t testing.TB) []*data.Trajectory {
 
 func sampleSeeds(t testing.TB) []*data.Trajectory {
 	t.Helper()
-	res, err := data.SampleSeeds()
+	res, err := data.Import(filepath.Join("..", "data", "testdata", "sample.jsonl"), data.FormatOwn, data.ImportOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

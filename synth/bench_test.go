@@ -135,7 +135,7 @@ func BenchmarkRun(b *testing.B) {
 	made := 0
 	before := cpuTime(b)
 	for b.Loop() {
-		rep, err := Run(context.Background(), seeds, Discovered{reg}, reg, &counter{}, o, nil)
+		rep, err := Run(context.Background(), seeds, Discovered{reg}, Shared{reg}, &counter{}, o, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func BenchmarkRunToDataset(b *testing.B) {
 			b.Fatal(err)
 		}
 		c := &counter{next: w}
-		rep, err := Run(context.Background(), seeds, Discovered{reg}, reg, c, o, nil)
+		rep, err := Run(context.Background(), seeds, Discovered{reg}, Shared{reg}, c, o, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

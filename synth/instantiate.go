@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,31 @@ import (
 type Programs interface {
 	For(seed *data.Trajectory) (*slots.Compiled, error)
 }
+
+// Environment gives the tools that instances are carried out with. It must be
+// safe for concurrent use.
+type Environment interface {
+	// Session gives tools for one trajectory; no other sees what they leave behind.
+	// name tells the trajectory from every other one of this and other runs.
+	Session(ctx context.Context, name string) (Session, error)
+}
+
+// Session is what one trajectory is carried out with. It is for one goroutine.
+type Session interface {
+	slots.Tools
+	// Close ends the session. Its error is a failure of the environment that was not
+	// the fault of a call's arguments, also an earlier one: the run cannot go on.
+	Close() error
+}
+
+// Shared is the environment of tools that leave nothing behind: arithmetic on arguments.
+type Shared struct{ slots.Tools }
+
+// Session implements Environment.
+func (s Shared) Session(context.Context, string) (Session, error) { return s, nil }
+
+// Close implements Session.
+func (Shared) Close() error { return nil }
 
 // plan is one seed ready to be instantiated. It is compiled once, by the first
 // worker that needs it.
@@ -96,13 +122,17 @@ type candidate struct {
 
 // draw makes instance index of the plan's seed, trying the attempts from first
 // on until one verifies. It is a pure function of its arguments; nil means that
-// the tries are used up.
-func (p *plan) draw(index, first int, tools slots.Tools, o Options) (*candidate, []refusal) {
+// the tries are used up. The error is one of the environment.
+func (p *plan) draw(ctx context.Context, index, first int, env Environment, o Options) (*candidate, []refusal, error) {
 	var refused []refusal
 	for attempt := first; attempt < o.Tries; attempt++ {
-		c, err := p.try(index, attempt, tools, o)
+		c, err := p.try(ctx, index, attempt, env, o)
 		if err == nil {
-			return c, refused
+			return c, refused, nil
+		}
+		var broken *environmentError
+		if errors.As(err, &broken) {
+			return nil, refused, broken.err
 		}
 		reason := reasonOf(err)
 		var long *lengthError
@@ -111,8 +141,13 @@ func (p *plan) draw(index, first int, tools slots.Tools, o Options) (*candidate,
 		}
 		refused = append(refused, refusal{reason, err.Error()})
 	}
-	return nil, refused
+	return nil, refused, nil
 }
+
+// environmentError is a failure that no other draw would mend.
+type environmentError struct{ err error }
+
+func (e *environmentError) Error() string { return e.err.Error() }
 
 type lengthError struct{ have, limit int }
 
@@ -120,14 +155,11 @@ func (e *lengthError) Error() string {
 	return fmt.Sprintf("%d bytes of JSON, the limit is %d", e.have, e.limit)
 }
 
-func (p *plan) try(index, attempt int, tools slots.Tools, o Options) (*candidate, error) {
+func (p *plan) try(ctx context.Context, index, attempt int, env Environment, o Options) (*candidate, error) {
 	rng := rand.New(rand.NewPCG(stream(o.Seed, p.seed.ID, index, attempt)))
 	values := p.compiled.Draw(rng)
-	t, err := p.compiled.Instance(values, tools)
+	t, err := p.carryOut(ctx, values, index, attempt, env, o)
 	if err != nil {
-		return nil, err
-	}
-	if err := p.compiled.Verify(t, values, tools); err != nil {
 		return nil, err
 	}
 	t.ID = p.seed.ID + "-" + strconv.Itoa(index)
@@ -141,6 +173,23 @@ func (p *plan) try(index, attempt int, tools slots.Tools, o Options) (*candidate
 	c := &candidate{t: t, tuple: t.Slots.JSON(), attempt: attempt, content: contentHash(t), sketch: sketchOf(features(t))}
 	c.planner, c.executor, c.tooLong, err = p.records.extract(t)
 	return c, err
+}
+
+// carryOut composes an instance in a session of its own and verifies it there.
+func (p *plan) carryOut(ctx context.Context, values slots.Values, index, attempt int, env Environment, o Options) (t *data.Trajectory, err error) {
+	tools, err := env.Session(ctx, fmt.Sprintf("%s %s, seed %d, index %d, attempt %d", p.seed.ID, p.compiled.ProgramHash, o.Seed, index, attempt))
+	if err != nil {
+		return nil, &environmentError{err}
+	}
+	defer func() {
+		if broken := tools.Close(); broken != nil {
+			err = &environmentError{broken}
+		}
+	}()
+	if t, err = p.compiled.Instance(values, tools); err != nil {
+		return nil, err
+	}
+	return t, p.compiled.Verify(t, values, tools)
 }
 
 // provenance says where an instance came from; explain rebuilds it from this.

@@ -25,8 +25,8 @@ func (d Discovered) For(seed *data.Trajectory) (*slots.Compiled, error) {
 // Folder reads reviewed programs, one <seed id>.yaml each.
 type Folder struct {
 	Path         string
-	Tools        slots.Tools
-	ApprovedOnly bool // take only programs that a person approved
+	Tools        slots.Tools // nil where an environment computes every observation
+	ApprovedOnly bool        // take only programs that a person approved
 }
 
 // ErrUnreviewed is returned for a program whose review does not let it be used.
@@ -52,5 +52,9 @@ func (f Folder) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	case f.ApprovedOnly && state != slots.Approved:
 		return nil, fmt.Errorf("%s: %w by a person (it is %s); approve it with: terraloom slots approve", name, ErrUnreviewed, state)
 	}
-	return slots.Compile(p, seed, f.Tools)
+	tools := f.Tools
+	if tools == nil {
+		tools = slots.Recorded{Seed: seed}
+	}
+	return slots.Compile(p, seed, tools)
 }

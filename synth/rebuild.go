@@ -1,12 +1,12 @@
 package synth
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
 	"terraloom/data"
 	"terraloom/data/prompt"
-	"terraloom/slots"
 )
 
 // OptionsOf reads the options of a dataset's manifest.
@@ -27,7 +27,7 @@ func OptionsOf(m *data.Manifest) (Options, error) {
 
 // Rebuild makes one instance again from its seed and its provenance: the same
 // trajectory and records, bit for bit, with the same programs and tools.
-func Rebuild(seed *data.Trajectory, t *data.Trajectory, programs Programs, tools slots.Tools, o Options) (*data.Trajectory, data.PlannerRow, []data.ExecutorRow, error) {
+func Rebuild(ctx context.Context, seed *data.Trajectory, t *data.Trajectory, programs Programs, env Environment, o Options) (*data.Trajectory, data.PlannerRow, []data.ExecutorRow, error) {
 	fail := func(err error) (*data.Trajectory, data.PlannerRow, []data.ExecutorRow, error) {
 		return nil, data.PlannerRow{}, nil, err
 	}
@@ -45,7 +45,7 @@ func Rebuild(seed *data.Trajectory, t *data.Trajectory, programs Programs, tools
 	if err1 != nil || err2 != nil {
 		return fail(fmt.Errorf("%s: the provenance has no index and attempt", t.ID))
 	}
-	c, err := p.try(index, attempt, tools, o)
+	c, err := p.try(ctx, index, attempt, env, o)
 	if err != nil {
 		return fail(err)
 	}

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func TestRebuildEqualsTheRow(t *testing.T) {
 	}
 	reg := kit(t)
 	again := func(r row, o Options) (*row, error) {
-		tr, p, e, err := Rebuild(seeds[r.t.SeedID], r.t, Discovered{reg}, reg, o)
+		tr, p, e, err := Rebuild(context.Background(), seeds[r.t.SeedID], r.t, Discovered{reg}, Shared{reg}, o)
 		return &row{r.split, tr, p, e}, err
 	}
 	for i, r := range sink.rows {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"terraloom/data"
-	"terraloom/slots"
 )
 
 // ErrShort is returned, beside a complete report, where some seed could not fill
@@ -62,7 +61,7 @@ type job struct {
 // sink in order. The rows depend on seeds, programs, tools and options alone,
 // not on workers and shards. progress, if not nil, is called after every seed.
 // Cancelling ctx stops the run with ctx's error.
-func Run(ctx context.Context, seeds []*data.Trajectory, programs Programs, tools slots.Tools, sink Sink, o Options, progress func(done, total int)) (*Report, error) {
+func Run(ctx context.Context, seeds []*data.Trajectory, programs Programs, env Environment, sink Sink, o Options, progress func(done, total int)) (*Report, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -101,12 +100,12 @@ func Run(ctx context.Context, seeds []*data.Trajectory, programs Programs, tools
 	for range o.Workers {
 		go func() {
 			for j := range work {
-				j.run(programs, tools, o)
+				j.run(ctx, programs, env, o)
 				close(j.done)
 			}
 		}()
 	}
-	a := &taker{rep: rep, sink: sink, tools: tools, o: o}
+	a := &taker{rep: rep, sink: sink, env: env, o: o}
 	seen := 0
 	for i := range comps {
 		near, exact := newNeighbours(o.NearDuplicate), map[uint64]bool{}
@@ -129,22 +128,26 @@ func Run(ctx context.Context, seeds []*data.Trajectory, programs Programs, tools
 	return rep, nil
 }
 
-func (j *job) run(programs Programs, tools slots.Tools, o Options) {
+func (j *job) run(ctx context.Context, programs Programs, env Environment, o Options) {
 	if j.err = j.plan.prepare(programs, o); j.err != nil {
 		return
 	}
 	for index := j.from; index < j.to; index++ {
-		c, refused := j.plan.draw(index, 0, tools, o)
+		c, refused, err := j.plan.draw(ctx, index, 0, env, o)
+		if err != nil {
+			j.err = err
+			return
+		}
 		j.made, j.refused = append(j.made, c), append(j.refused, refused)
 	}
 }
 
 // taker applies the filters that look at other instances, in row order.
 type taker struct {
-	rep   *Report
-	sink  Sink
-	tools slots.Tools
-	o     Options
+	rep  *Report
+	sink Sink
+	env  Environment
+	o    Options
 }
 
 // seed takes the next seed's instances from the queue.
@@ -204,7 +207,10 @@ func (a *taker) seed(ctx context.Context, queue <-chan *job, near *neighbours, e
 				}
 				refuse(p, refusal{reason, fmt.Sprintf("%s-%d, draw %d", p.seed.ID, index, c.attempt)})
 				var refused []refusal
-				c, refused = p.draw(index, c.attempt+1, a.tools, a.o)
+				var err error
+				if c, refused, err = p.draw(ctx, index, c.attempt+1, a.env, a.o); err != nil {
+					return err
+				}
 				for _, r := range refused {
 					refuse(p, r)
 				}

@@ -219,7 +219,7 @@ func TestRunStops(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var seen atomic.Int32
-	_, err := Run(ctx, seeds, Discovered{reg}, reg, &memory{}, o, func(done, total int) {
+	_, err := Run(ctx, seeds, Discovered{reg}, Shared{reg}, &memory{}, o, func(done, total int) {
 		if total != len(seeds) {
 			t.Errorf("progress of %d", total)
 		}
@@ -230,14 +230,14 @@ func TestRunStops(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || seen.Load() < 2 || seen.Load() == int32(len(seeds)) {
 		t.Errorf("cancelled after two seeds: %v, %d seeds seen", err, seen.Load())
 	}
-	if _, err := Run(context.Background(), seeds, Discovered{reg}, reg, failingSink{boom}, o, nil); !errors.Is(err, boom) {
+	if _, err := Run(context.Background(), seeds, Discovered{reg}, Shared{reg}, failingSink{boom}, o, nil); !errors.Is(err, boom) {
 		t.Errorf("a sink that fails: %v", err)
 	}
-	if _, err := Run(context.Background(), seeds, failingPrograms{boom, "sample-4"}, reg, &memory{}, o, nil); !errors.Is(err, boom) {
+	if _, err := Run(context.Background(), seeds, failingPrograms{boom, "sample-4"}, Shared{reg}, &memory{}, o, nil); !errors.Is(err, boom) {
 		t.Errorf("a program that fails: %v", err)
 	}
 	o.Workers = 0
-	if _, err := Run(context.Background(), seeds, Discovered{reg}, reg, &memory{}, o, nil); err == nil {
+	if _, err := Run(context.Background(), seeds, Discovered{reg}, Shared{reg}, &memory{}, o, nil); err == nil {
 		t.Error("no workers were accepted")
 	}
 }

@@ -32,10 +32,10 @@ func realSeeds(t testing.TB) []*data.Trajectory {
 	return res.Trajectories
 }
 
-// sampleSeeds are the bundled seeds.
+// sampleSeeds are eight small seeds with prepared files.
 func sampleSeeds(t testing.TB) []*data.Trajectory {
 	t.Helper()
-	res, err := data.SampleSeeds()
+	res, err := data.Import(filepath.Join("..", "data", "testdata", "sample.jsonl"), data.FormatOwn, data.ImportOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func (m *memory) Add(split string, t *data.Trajectory, planner data.PlannerRow, 
 func runAll(t testing.TB, seeds []*data.Trajectory, sink Sink, o Options) (*Report, error) {
 	t.Helper()
 	reg := kit(t)
-	return Run(context.Background(), seeds, Discovered{reg}, reg, sink, o, nil)
+	return Run(context.Background(), seeds, Discovered{reg}, Shared{reg}, sink, o, nil)
 }
 
 // fixedPrograms hands out programs that the test wrote.
@@ -163,5 +163,5 @@ var inFolder = []string{
 
 func runTiny(t testing.TB, seed *data.Trajectory, programs Programs, sink Sink, o Options) (*Report, error) {
 	t.Helper()
-	return Run(context.Background(), []*data.Trajectory{seed}, programs, noTools{}, sink, o, nil)
+	return Run(context.Background(), []*data.Trajectory{seed}, programs, Shared{noTools{}}, sink, o, nil)
 }

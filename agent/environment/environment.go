@@ -16,6 +16,7 @@ import (
 	"terraloom/agent/tools"
 	"terraloom/agent/tools/acquire"
 	"terraloom/agent/tools/workspace"
+	"terraloom/data"
 )
 
 // WorldSeed is the seed of the world that the bundled seeds were executed in.
@@ -59,6 +60,20 @@ func Open(scenes Collections, o Options) (*Environment, error) {
 		return nil, fmt.Errorf("environment: %w", err)
 	}
 	return e, nil
+}
+
+// OpenBundled opens the environment of the bundled seeds.
+func OpenBundled(o Options) (*Environment, error) {
+	const name = "scenes.yaml"
+	src, err := fs.ReadFile(data.SeedFiles(), name)
+	if err != nil {
+		return nil, fmt.Errorf("environment: %w", err)
+	}
+	scenes, err := ParseCollections(src, name)
+	if err != nil {
+		return nil, fmt.Errorf("environment: %w", err)
+	}
+	return Open(scenes, o)
 }
 
 // Close removes the workspaces.

@@ -30,6 +30,7 @@ type Session struct {
 	known  map[string]*call // by tool and arguments
 	record string           // file; "" for none
 	fresh  bool             // the record lacks a call
+	broken error            // what failed that was not the fault of a call
 }
 
 // call is one call and what came of it.
@@ -53,15 +54,15 @@ func (s *Session) Call(tool string, arguments strictjson.Value) (strictjson.Valu
 	}
 	for _, c := range s.order { // what was recorded made files that this call may read
 		if !c.made {
-			if _, err := s.Invoke(c.tool, c.arguments); s.ctx.Err() != nil {
+			if _, err := s.Invoke(c.tool, c.arguments); s.fails(err) {
 				return strictjson.Value{}, err
 			}
 			c.made = true
 		}
 	}
 	res, err := s.Invoke(tool, arguments)
-	if s.ctx.Err() != nil {
-		return strictjson.Value{}, s.ctx.Err()
+	if s.fails(err) {
+		return strictjson.Value{}, err
 	}
 	if err == nil && res.Evidence.Status == tools.Insufficient {
 		err = &tools.Error{Tool: tool, Kind: tools.ErrInsufficient, Msg: res.Evidence.Reason}
@@ -69,6 +70,15 @@ func (s *Session) Call(tool string, arguments strictjson.Value) (strictjson.Valu
 	c := &call{tool: tool, arguments: arguments, value: res.Value, failure: err, made: true}
 	s.order, s.known[key], s.fresh = append(s.order, c), c, true
 	return c.value, c.failure
+}
+
+// fails notes an error that says nothing about the call: the session ends.
+func (s *Session) fails(err error) bool {
+	if err != nil && (s.ctx.Err() != nil || errors.Is(err, tools.ErrEnvironment) || errors.Is(err, tools.ErrInternal)) {
+		s.broken = errors.Join(s.broken, err)
+		return true
+	}
+	return false
 }
 
 // Invoke makes a call and returns the whole result, with its files and evidence.
@@ -82,10 +92,11 @@ func (s *Session) Invoke(tool string, arguments strictjson.Value) (tools.Result,
 // Dir is the folder of the session's files.
 func (s *Session) Dir() string { return s.dir }
 
-// Close records the session and removes its files.
+// Close records the session and removes its files. It returns what failed in the
+// session that was not the fault of a call's arguments.
 func (s *Session) Close() error {
-	var err error
-	if s.record != "" && s.fresh && s.ctx.Err() == nil {
+	err := s.broken
+	if err == nil && s.record != "" && s.fresh {
 		err = s.write()
 	}
 	return errors.Join(err, s.workspace.Close(), os.RemoveAll(s.dir))

@@ -29,8 +29,8 @@ const JournalFile = "journal.jsonl"
 // Kind of an event.
 type Kind string
 
-// The kinds of events. Planned, Committed, GaveUp, Repaired and Stopped change the
-// state; the others tell what happened between.
+// The kinds of events. Planned, Committed, Noted, GaveUp, Repaired and Stopped
+// change the state; the others tell what happened between.
 const (
 	Begun        Kind = "begin"        // Detail: task and configuration
 	Routed       Kind = "route"        // Detail: skill and candidates
@@ -39,6 +39,7 @@ const (
 	Called       Kind = "call"         // the environment is about to be called: Node, Attempt, Tool, Arguments
 	Tried        Kind = "attempt"      // Node, Attempt, Tool, Arguments, Observation, Decision, Reason
 	Committed    Kind = "accept"       // Node, Record, Reason (the summary)
+	Noted        Kind = "note"         // Record, Reason: an accepted call of a loop without plan
 	GaveUp       Kind = "fail"         // Node, Reason (the diagnosis)
 	Repaired     Kind = "repair"       // Node, Tools, Reason (the diagnosis)
 	Stopped      Kind = "stop"         // Node, Reason: the last node that was needed
@@ -61,6 +62,8 @@ type Event struct {
 	Observation strictjson.Value `json:"observation,omitzero"`
 	Decision    string           `json:"decision,omitempty"`
 	Reason      string           `json:"reason,omitempty"`
+	Reply       string           `json:"reply,omitempty"` // the model's words behind an attempt
+	Next        string           `json:"next,omitempty"`  // the tool of the next attempt
 	Code        string           `json:"code,omitempty"` // of a refusal or an error
 	Record      *Record          `json:"record,omitempty"`
 	Detail      json.RawMessage  `json:"detail,omitempty"`
@@ -72,7 +75,7 @@ func Apply(s *State, e *Event) (*State, error) {
 	switch e.Kind {
 	case Planned:
 		return Init(e.Tools), nil
-	case Committed, GaveUp, Repaired, Stopped:
+	case Committed, Noted, GaveUp, Repaired, Stopped:
 		if s == nil {
 			return nil, fmt.Errorf("%w: event %d (%s) before a plan", ErrJournal, e.Seq, e.Kind)
 		}
@@ -84,6 +87,11 @@ func Apply(s *State, e *Event) (*State, error) {
 			return nil, fmt.Errorf("%w: event %d accepts nothing", ErrJournal, e.Seq)
 		}
 		err = s.Accept(e.Node, *e.Record, e.Reason)
+	case Noted:
+		if e.Record == nil {
+			return nil, fmt.Errorf("%w: event %d notes nothing", ErrJournal, e.Seq)
+		}
+		s.Note(*e.Record)
 	case GaveUp:
 		err = s.Fail(e.Node, e.Reason)
 	case Repaired:

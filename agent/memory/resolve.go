@@ -46,13 +46,15 @@ func NewKnown(question string, inputs strictjson.Value, guidance string, evidenc
 		for _, f := range r.Provenance.Files {
 			k.file(f.Path, from)
 		}
-		k.value(from, r.Observation)
 		k.value(from, r.Arguments)
-		if dir := r.Arguments.Get("dir_path"); dir.Kind() == strictjson.String { // a listing gives names alone
-			for j := range r.Observation.Len() {
-				if name := r.Observation.Index(j); name.Kind() == strictjson.String {
-					k.file(path.Join(strings.TrimSpace(dir.Text()), name.Text()), from)
-				}
+		dir := r.Arguments.Get("dir_path")
+		if dir.Kind() != strictjson.String {
+			k.value(from, r.Observation)
+			continue
+		}
+		for j := range r.Observation.Len() { // a listing gives names alone
+			if name := r.Observation.Index(j); name.Kind() == strictjson.String {
+				k.file(path.Join(strings.TrimSpace(dir.Text()), name.Text()), from)
 			}
 		}
 	}

@@ -3,8 +3,8 @@
 // the evidence M of verified calls. A journal on disk keeps every change, so
 // that a killed run goes on where it was.
 //
-// The state changes in four ways only, Init, Accept, Fail and Repair (Eq. 5, 8
-// and 9). What was tried and not accepted never enters it.
+// The state changes by Init, Accept, Fail, Repair (Eq. 5, 8 and 9) and Stop
+// only. What was tried and not accepted never enters it.
 package memory
 
 import (
@@ -98,7 +98,7 @@ type State struct {
 
 // Init is the state of a plan: every node pending, no arguments, R and M empty.
 func Init(plan []string) *State {
-	s := &State{Archive: []Revision{}, Evidence: []Record{}}
+	s := &State{Nodes: []Node{}, Archive: []Revision{}, Evidence: []Record{}}
 	s.install(plan, 1, 0)
 	return s
 }
@@ -142,6 +142,13 @@ func (s *State) Accept(i int, r Record, summary string) error {
 	n.Invoked, n.Status, n.Arguments, n.Result, n.Diagnosis = r.Tool, Accepted, r.Arguments, summary, ""
 	s.Evidence = append(s.Evidence, r)
 	return nil
+}
+
+// Note adds a verified call to M that belongs to no node: a loop without plan has
+// evidence and no workflow.
+func (s *State) Note(r Record) {
+	r.Seq, r.Node, r.Revision = len(s.Evidence)+1, 0, 0
+	s.Evidence = append(s.Evidence, r)
 }
 
 // Fail stores the final diagnosis on node i.

@@ -159,12 +159,19 @@ func (s *Session) Refused(a Action, feedback string) {
 	s.history = append(s.history, Entry{Action: a, Feedback: feedback})
 }
 
+// Accepted records a call that was accepted before a restart.
+func (s *Session) Accepted(a Action, observation, evidence strictjson.Value) {
+	s.calls++
+	s.seen[Canonical(a)] = true
+	s.history = append(s.history, Entry{Action: a, Accepted: true, Decision: Accept, Observation: observation, Evidence: evidence})
+}
+
 // Judge verifies what a call gave and adds to the histories. Without semantic the
 // verifier is not asked: of arithmetic and listings the rules know all. An error
 // is that of the model or the context; the call is then in no history.
 func (s *Session) Judge(ctx context.Context, a Action, r *tools.Result, callErr error, semantic bool) (Judgement, error) {
 	s.calls++
-	card := r.Evidence.Family == tools.Family("retrieve")
+	card := r.Evidence.Family == tools.Retrieve
 	transient := callErr != nil && (errors.Is(callErr, tools.ErrEnvironment) || errors.Is(callErr, context.DeadlineExceeded))
 	if !transient {
 		s.seen[Canonical(a)] = true

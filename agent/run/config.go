@@ -102,7 +102,7 @@ type Config struct {
 
 // Default is the agent of the papers on one model.
 var Default = Config{
-	Mode: EndToEnd, Planning: Debate, Arguments: ByText, Checks: ByModel, Routing: ByModel, Skills: true, EarlyStop: true, Style: prompt.Compact,
+	Mode: EndToEnd, Planning: Debate, Arguments: ByText, Checks: ByModel, Routing: ByModel, Skills: true, EarlyStop: true, Style: prompt.Full,
 	Protocol: rsure.Off, RSure: rsure.Limits{FollowUps: rsure.DefaultLimits.FollowUps, Calibrate: rsure.DefaultLimits.Calibrate}, Limits: DefaultLimits,
 }
 
@@ -178,4 +178,7 @@ type Environment struct {
 	Tools  Tools
 	Exists func(path string) bool // whether a path is in the workspace; nil where there is none
 	Images []llm.Image            // of the task, for a verifier that can see
+	// Offered, if set, are the tools of ReAct in place of the catalogue's: those of
+	// another surface, which Tools knows.
+	Offered []llm.Tool
 }

@@ -96,10 +96,14 @@ func buildOne(ctx context.Context, env *environment.Environment, f *Family, s Se
 	fail := func(err error) (Built, error) {
 		return b, fmt.Errorf("%w: %s: family %s, core %d: %w", ErrSpec, f.file, f.Name, s.Core(), err)
 	}
-	if b.Program, err = slots.Discover(t, Recorded{t}); err != nil {
+	if b.Program, err = slots.Discover(t, slots.Recorded{Seed: t}); err != nil {
 		return fail(err)
 	}
-	if err := derivesAnswer(f, b.Program); err != nil {
+	sc, err := newScope(f, s)
+	if err != nil {
+		return fail(err)
+	}
+	if err := f.Answer.set(b.Program, f, sc); err != nil {
 		return fail(err)
 	}
 	if !check {
@@ -114,22 +118,6 @@ func buildOne(ctx context.Context, env *environment.Environment, f *Family, s Se
 		return fail(err)
 	}
 	return b, nil
-}
-
-// derivesAnswer refuses a program that reads the answer off another observation
-// than the one that gives it, which happens to round to the same number.
-func derivesAnswer(f *Family, p *slots.Program) error {
-	step := slices.IndexFunc(f.Steps, func(st Step) bool { return st.ID == f.Answer.Step })
-	want := fmt.Sprintf("round(num(observed(%d, %q)), %d)", step, f.Answer.At, f.Answer.Decimals)
-	if p.Answer != slots.AnswerDerived {
-		return fmt.Errorf("answer: the program does not derive it (%s): %v", p.Answer, p.Notes)
-	}
-	for _, s := range p.Slots {
-		if s.Group == "answer" && s.Expr != want {
-			return fmt.Errorf("answer: the program takes it from %s instead of %s; give it more decimals", s.Expr, want)
-		}
-	}
-	return nil
 }
 
 // Files are the bundled files that a whole build makes, by name below data/seeds.

@@ -6,9 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"terraloom/agent/archive"
@@ -59,7 +57,7 @@ func build(ctx context.Context, env *environment.Environment, f *Family, s Seed)
 			artefacts = append(artefacts, digest(i, made))
 		}
 	}
-	if t.Answer, err = answer(f, t, sc); err != nil {
+	if t.Answer, err = f.Answer.of(t, f, sc); err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
 	}
 	questions, err := f.questions(s, sc)
@@ -135,23 +133,6 @@ func digest(step int, made []tools.Artefact) strictjson.Value {
 	}
 	return strictjson.Obj(strictjson.Member{Key: "step", Value: strictjson.Int(step)}, strictjson.Member{Key: "files", Value: strictjson.Int(len(made))},
 		strictjson.Member{Key: "sha256", Value: strictjson.Text(hex.EncodeToString(h.Sum(nil)))})
-}
-
-// answer reads the answer off the observations.
-func answer(f *Family, t *data.Trajectory, sc *scope) (strictjson.Value, error) {
-	i := slices.IndexFunc(f.Steps, func(st Step) bool { return st.ID == f.Answer.Step })
-	v, ok := t.Steps[i].Observation.At(f.Answer.At)
-	x, number := v.Float()
-	if !ok || !number || math.IsNaN(x) || math.IsInf(x, 0) {
-		return v, fmt.Errorf("%s%s is no number: %s", f.Answer.Step, f.Answer.At, v.JSON())
-	}
-	sc.values["value"] = strconv.FormatFloat(x, 'f', f.Answer.Decimals, 64)
-	text, err := sc.text(f.Answer.Text)
-	if err != nil {
-		return v, err
-	}
-	number64, _ := strconv.ParseFloat(sc.values["value"].(string), 64)
-	return strictjson.Obj(strictjson.Member{Key: "text", Value: strictjson.Text(text)}, strictjson.Member{Key: "number", Value: strictjson.Float(number64)}), nil
 }
 
 // questions are the question in each regime. The one that gives the steps is the

@@ -35,7 +35,7 @@ func TestScratch(t *testing.T) {
 			}
 			fmt.Println(time.Since(start))
 			fmt.Println(tr.Value().JSON())
-			p, err := slots.Discover(tr, Recorded{tr})
+			p, err := slots.Discover(tr, slots.Recorded{Seed: tr})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,16 +69,6 @@ func (a *Arguments) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Answer says which observation answers the question and how it is written.
-type Answer struct {
-	Step      string  `yaml:"step"`
-	At        string  `yaml:"at"` // JSON pointer into the observation
-	Decimals  int     `yaml:"decimals"`
-	Unit      string  `yaml:"unit"`
-	Tolerance float64 `yaml:"tolerance"` // largest absolute error of a right answer
-	Text      string  `yaml:"text"`      // {value} stands for the number
-}
-
 // Seed is one seed of a family: core, the number of its task core, and parameters.
 type Seed map[string]any
 
@@ -179,11 +169,8 @@ func (s *Spec) check() error {
 				bad("step %d: do is required", i+1)
 			}
 		}
-		if !ids[f.Answer.Step] || f.Answer.Step == "" {
-			bad("answer: step %q is no step's id", f.Answer.Step)
-		}
-		if f.Answer.Tolerance <= 0 || f.Answer.Decimals < 0 || f.Answer.Text == "" {
-			bad("answer: tolerance above 0, decimals from 0 and text are required")
+		for _, fault := range f.Answer.faults(f.Steps) {
+			bad("%s", fault)
 		}
 		for _, sd := range f.Seeds {
 			switch {

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -16,6 +17,7 @@ const (
 	Perceive Family = "perceive" // what a model saw in an image
 	Measure  Family = "measure"  // a count, area, share or distance over layers
 	Execute  Family = "execute"  // a computation: raster formulas, statistics, arithmetic
+	Retrieve Family = "retrieve" // a card of knowledge: text, no observation; its evidence has the fields of Execute
 )
 
 // Status tells whether an observation may be used.
@@ -51,6 +53,13 @@ type Evidence struct {
 	Measure MeasureEvidence
 	Model   ModelEvidence
 }
+
+//go:embed evidence.schema.json
+var evidenceSchemaJSON string
+
+// EvidenceSchema is the JSON Schema (draft 2020-12) of Evidence.Value, the same
+// for every tool: which fields each family of observations has.
+func EvidenceSchema() string { return evidenceSchemaJSON }
 
 // BandUse says which band of which file a symbol of a formula stands for.
 type BandUse struct {

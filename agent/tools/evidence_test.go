@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -12,12 +11,7 @@ import (
 )
 
 var evidenceSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	f, err := os.Open("testdata/evidence.schema.json")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	doc, err := jsonschema.UnmarshalJSON(f)
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(EvidenceSchema()))
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +68,7 @@ func TestSchemaIsStrict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, family := range []Family{Perceive, Measure, Execute} {
+	for _, family := range []Family{Perceive, Measure, Execute, Retrieve} {
 		e := Evidence{Family: family, Status: OK, Operator: "x", Formula: "x", Parameters: strictjson.Obj(), Nodes: []Node{{Name: "n", Output: strictjson.Int(1), Status: OK}}}
 		e.Measure = MeasureEvidence{Metric: "count", Unit: "px", Aggregate: "single", Layers: e.Nodes, Numerator: []float64{1}, Denominator: []float64{1}}
 		e.Model = ModelEvidence{Backend: "b", Weights: "w", Geometry: "none"}

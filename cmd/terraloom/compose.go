@@ -53,7 +53,7 @@ on them knows JSON, tool names and paths, and may be measured on every seed.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Count, "count", o.Count, "trajectories")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all randomness")
-	f.StringVar(&style, "style", string(o.Style), "tool descriptions in prompts: full (JSON Schema) or compact (one line)")
+	f.StringVar(&style, "style", string(o.Style), "tool descriptions in prompts: full (JSON Schema), compact (one line) or brief (names and summaries)")
 	f.StringVar(&out, "out", "", "dataset folder to make")
 	f.BoolVar(&force, "force", false, "replace an existing dataset folder")
 	must(cmd.MarkFlagRequired("out"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"terraloom/agent/tools"
 	"terraloom/data"
 	"terraloom/data/strictjson"
 	"terraloom/synth"
@@ -106,10 +106,10 @@ With --seeds the instance is made again and compared with the recorded one, bit 
 					fmt.Fprintf(cmd.OutOrStdout(), "%-16s %s\n", e.Key(i), text)
 				}
 			}
-			if from.path == "" {
+			if from.path == "" && found.Trajectory.Provenance.Get("mode").Text() != synth.Execute {
 				return nil
 			}
-			if err := rebuild(ds, found, &from, programs); err != nil {
+			if err := rebuild(cmd.Context(), ds, found, &from, programs); err != nil {
 				return err
 			}
 			slog.Info("made again from its seed: identical", "id", t.ID)
@@ -125,10 +125,13 @@ With --seeds the instance is made again and compared with the recorded one, bit 
 }
 
 // rebuild makes a found instance again and compares it.
-func rebuild(ds *data.Dataset, found *data.Found, from *seedFlags, programs string) error {
+func rebuild(ctx context.Context, ds *data.Dataset, found *data.Found, from *seedFlags, programs string) error {
 	o, err := synth.OptionsOf(ds.Manifest)
 	if err != nil {
 		return err
+	}
+	if from.path == "" && from.regime == "" {
+		from.regime = found.Trajectory.Regime
 	}
 	res, err := from.load()
 	if err != nil {
@@ -138,15 +141,12 @@ func rebuild(ds *data.Dataset, found *data.Found, from *seedFlags, programs stri
 	if err != nil {
 		return err
 	}
-	kit, err := tools.New(tools.Correct)
+	world, err := openWorld(o.Mode, "")
 	if err != nil {
 		return err
 	}
-	var source synth.Programs = synth.Discovered{Tools: kit}
-	if programs != "" {
-		source = synth.Folder{Path: programs, Tools: kit}
-	}
-	t, planner, executor, err := synth.Rebuild(seeds[0], found.Trajectory, source, kit, o)
+	defer world.close()
+	t, planner, executor, err := synth.Rebuild(ctx, seeds[0], found.Trajectory, world.programs(programs, false), world.env, o)
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,11 @@ func evalVerb(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// evalFiles writes the bundled seeds as a benchmark, and a run that repeats
+// evalFiles writes the sample seeds as a benchmark, and a run that repeats
 // their traces; it returns both paths.
 func evalFiles(t *testing.T, name string, answer func(i int, gold string) string) (benchmark, run string) {
 	t.Helper()
-	seeds, err := data.SampleSeeds()
+	seeds, err := data.Import(samplePath(), data.FormatOwn, data.ImportOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,6 +70,9 @@ func readConversation(path string) (chat.Conversation, error) {
 	if c.Messages, err = chat.ParseMessages(object.Messages); err != nil {
 		return c, inputError{fmt.Errorf("%s: %w", path, err)}
 	}
+	if object.Tools != nil {
+		c.Tools = []chat.Value{} // templates tell an empty list from none
+	}
 	for i, tool := range object.Tools {
 		v, err := chat.ParseValue(tool)
 		if err != nil {

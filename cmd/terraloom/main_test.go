@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,7 @@ func terraloom(t testing.TB, args ...string) outcome {
 	root := newRootCmd()
 	root.SetOut(&out)
 	root.SetErr(&logs)
-	root.SetArgs(args)
+	root.SetArgs(withSample(args))
 	ctx := context.Background()
 	err := root.ExecuteContext(ctx)
 	o := outcome{stdout: out.String()}
@@ -31,6 +32,15 @@ func terraloom(t testing.TB, args ...string) outcome {
 		o.err, o.code = err.Error(), exitCode(ctx, err)
 	}
 	return o
+}
+
+// withSample adds the sample seeds where a command line that reads seeds names
+// none: the bundled ones take minutes.
+func withSample(args []string) []string {
+	if len(args) > 1 && (args[0] == "synth" && args[1] == "run" || args[0] == "slots") && args[1] != "review" && !slices.Contains(args, "--seeds") {
+		return append(slices.Clone(args), "--seeds", samplePath())
+	}
+	return args
 }
 
 // mustRun is terraloom for command lines that must work.
@@ -58,4 +68,4 @@ func realFile(t testing.TB) string {
 }
 
 // samplePath is the bundled seed set.
-func samplePath() string { return filepath.Join("..", "..", "data", "seeds", "sample.jsonl") }
+func samplePath() string { return filepath.Join("..", "..", "data", "testdata", "sample.jsonl") }

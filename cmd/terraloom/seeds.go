@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/pflag"
@@ -19,16 +20,20 @@ type seedFlags struct {
 }
 
 func (s *seedFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.path, "seeds", "", "seed trajectories: a file or a folder of .json and .jsonl files (default: the bundled sample)")
+	f.StringVar(&s.path, "seeds", "", "seed trajectories: a file or a folder of .json and .jsonl files (default: the bundled ones)")
 	f.StringVar(&s.format, "format", "", "earth-bench, openearthagent or own (default: by content)")
-	f.StringVar(&s.regime, "regime", "ap", "query of Earth-Bench entries: if, ap or user")
+	f.StringVar(&s.regime, "regime", "", "question of bundled seeds: ow (the default), ap or if; of Earth-Bench entries: ap (the default), if or user")
 }
 
 func (s *seedFlags) load() (*data.ImportResult, error) {
 	if s.path == "" {
-		return data.SampleSeeds()
+		res, err := data.Seeds(s.regime)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return res, nil
 	}
-	res, err := data.Import(s.path, s.format, data.ImportOptions{Regime: s.regime})
+	res, err := data.Import(s.path, s.format, data.ImportOptions{Regime: cmp.Or(s.regime, "ap")})
 	if err != nil {
 		return nil, inputError{err}
 	}

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"terraloom/agent/tools"
 	"terraloom/data"
 	"terraloom/data/prompt"
 	"terraloom/synth"
@@ -25,9 +26,10 @@ func newSynthCmd() *cobra.Command {
 
 func newSynthRunCmd() *cobra.Command {
 	o := synth.Default()
+	o.Mode = "" // by the seeds
 	o.Workers = runtime.GOMAXPROCS(0)
 	var from seedFlags
-	var out, style, shard, programs, mix string
+	var out, style, shard, programs, mix, cache string
 	var mixRatio float64
 	var approvedOnly, force, asJSON bool
 	cmd := &cobra.Command{
@@ -36,8 +38,13 @@ func newSynthRunCmd() *cobra.Command {
 		Long: `Makes --per-seed instances of every seed with its slot program, verifies each, filters, deduplicates,
 splits by seed, extracts Planner and Executor records and writes a dataset folder that
 datasets.load_dataset(OUT, "planner") and "executor" read. The same options give the same bytes,
-whatever the number of workers, and merged shards are the unsharded run.`,
-		Example: `  terraloom synth run --seeds question.json --out out/ds --per-seed 10 --seed 7
+whatever the number of workers, and merged shards are the unsharded run.
+
+With --mode execute every observation is what the real tool returned on the instance's own data in the synthetic
+world; with --mode propagate the observations of raster tools are drawn and carried through later steps. An
+interrupted execution goes on where it stopped: its sessions are kept in OUT.resume until the dataset is complete.`,
+		Example: `  terraloom synth run --out out/ds
+  terraloom synth run --seeds question.json --out out/ds --per-seed 10 --seed 7
   terraloom synth run --seeds question.json --out out/part-0 --shard 0/4
   terraloom synth run --seeds question.json --programs programs/ --approved-only --style compact --out out/ds`,
 		Args: exactArgs(0),
@@ -49,22 +56,25 @@ whatever the number of workers, and merged shards are the unsharded run.`,
 			if o.Shard, err = parseShard(shard); err != nil {
 				return usageError{err}
 			}
+			if o.Mode == "" {
+				if o.Mode = synth.Execute; from.path != "" {
+					o.Mode = synth.Propagate
+				}
+			}
 			if err := o.Validate(); err != nil {
 				return usageError{err}
-			}
-			kit, err := tools.New(tools.Correct)
-			if err != nil {
-				return err
 			}
 			res, err := from.load()
 			if err != nil {
 				return err
 			}
 			slog.Info("seeds read", "trajectories", len(res.Trajectories), "irregularities", len(res.Report.Irregularities))
-			var source synth.Programs = synth.Discovered{Tools: kit}
-			if programs != "" {
-				source = synth.Folder{Path: programs, Tools: kit, ApprovedOnly: approvedOnly}
+			world, err := openWorld(o.Mode, cmp.Or(cache, out+".resume"))
+			if err != nil {
+				return err
 			}
+			defer world.close()
+			source := world.programs(programs, approvedOnly)
 			inputs := res.Inputs
 			var extra *synth.Mix
 			if mix != "" {
@@ -79,7 +89,7 @@ whatever the number of workers, and merged shards are the unsharded run.`,
 			}
 			defer w.Abort()
 			bar := newProgress("instantiating", "seeds")
-			rep, err := synth.Run(cmd.Context(), res.Trajectories, source, kit, w, o, bar.at)
+			rep, err := synth.Run(cmd.Context(), res.Trajectories, source, world.env, w, o, bar.at)
 			bar.finish()
 			short := errors.Is(err, synth.ErrShort)
 			if err != nil && !short {
@@ -94,6 +104,11 @@ whatever the number of workers, and merged shards are the unsharded run.`,
 			m := rep.Manifest(o, inputs)
 			if err := w.Finish(m); err != nil {
 				return err
+			}
+			if cache == "" { // nothing to resume any more
+				if err := os.RemoveAll(out + ".resume"); err != nil {
+					return err
+				}
 			}
 			if asJSON {
 				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(m); err != nil {
@@ -116,7 +131,7 @@ whatever the number of workers, and merged shards are the unsharded run.`,
 	f.StringVar(&out, "out", "", "dataset folder to make")
 	f.IntVar(&o.PerSeed, "per-seed", o.PerSeed, "instances per seed")
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all randomness")
-	f.StringVar(&style, "style", string(o.Style), "tool descriptions in prompts: full (JSON Schema) or compact (one line)")
+	f.StringVar(&style, "style", string(o.Style), "tool descriptions in prompts: full (JSON Schema), compact (one line) or brief (names and summaries)")
 	f.StringVar(&programs, "programs", "", "folder of reviewed slot programs (default: discover and check them)")
 	f.BoolVar(&approvedOnly, "approved-only", false, "with --programs: take only programs that a person approved")
 	f.StringVar(&shard, "shard", "0/1", "make part i of n (i counts from 0); join the parts with data merge")
@@ -124,6 +139,8 @@ whatever the number of workers, and merged shards are the unsharded run.`,
 	f.IntVar(&o.MaxTarget, "max-target", o.MaxTarget, "bytes; an Executor target that is longer gives no row and is counted")
 	f.IntVar(&o.MaxTrajectory, "max-trajectory", o.MaxTrajectory, "bytes of JSON; longer instances are refused (0: no limit)")
 	f.Float64Var(&o.NearDuplicate, "near-duplicate", o.NearDuplicate, "similarity from which two instances count as one")
+	f.StringVar(&o.Mode, "mode", "", "execute (the default without --seeds) or propagate (the default with --seeds)")
+	f.StringVar(&cache, "cache", "", "with --mode execute: folder that keeps downloads by content and carried-out sessions for later runs")
 	f.StringVar(&mix, "mix", "", "openearthagent=PATH: add training examples of that data set")
 	f.Float64Var(&mixRatio, "mix-ratio", 1, "mixed-in trajectories per instance, balanced over their domains")
 	f.BoolVar(&force, "force", false, "replace an existing dataset folder")

@@ -16,19 +16,21 @@ import (
 // Style says how tools are described.
 type Style string
 
-// The styles: Full gives each tool's JSON Schema, Compact one signature line,
-// for small contexts.
+// The styles: Full gives each tool's JSON Schema, Compact one signature line.
+// Brief is for models of small contexts: the Planner sees names and summaries
+// of the tools without their parameters, and neither role sees guidance.
 const (
 	Full    Style = "full"
 	Compact Style = "compact"
+	Brief   Style = "brief"
 )
 
 // ParseStyle checks a style name.
 func ParseStyle(s string) (Style, error) {
-	if st := Style(s); st == Full || st == Compact {
+	if st := Style(s); st == Full || st == Compact || st == Brief {
 		return st, nil
 	}
-	return "", fmt.Errorf("prompt style %q is neither %q nor %q", s, Full, Compact)
+	return "", fmt.Errorf("prompt style %q is none of %q, %q and %q", s, Full, Compact, Brief)
 }
 
 // Tool is a tool as a prompt shows it: a catalogue entry under the name that
@@ -60,13 +62,17 @@ Reply with one JSON object holding the tool's arguments and nothing else. Take p
 // Planner builds the messages that ask for a tool sequence out of candidates.
 func Planner(style Style, task Task, candidates []Tool) []data.Message {
 	var b strings.Builder
-	task.write(&b)
+	task.write(&b, style)
 	b.WriteString("\n\n# Tools\n")
 	for i, t := range candidates {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		t.write(&b, style)
+		if style == Brief {
+			b.WriteString(t.Name + " — " + t.Spec.Summary)
+		} else {
+			t.write(&b, style)
+		}
 	}
 	return []data.Message{{Role: "system", Content: plannerSystem}, {Role: "user", Content: b.String()}}
 }
@@ -88,7 +94,7 @@ func PlannerCompletion(tools []string) string {
 // prefix, the accepted steps so far.
 func Executor(style Style, task Task, tool Tool, prefix []data.Step) []data.Message {
 	var b strings.Builder
-	task.write(&b)
+	task.write(&b, style)
 	if len(prefix) > 0 {
 		b.WriteString("\n\n# Steps done\n")
 		shown := visibility(tool.Spec)
@@ -116,14 +122,14 @@ func Executor(style Style, task Task, tool Tool, prefix []data.Step) []data.Mess
 	return []data.Message{{Role: "system", Content: executorSystem}, {Role: "user", Content: b.String()}}
 }
 
-func (t Task) write(b *strings.Builder) {
+func (t Task) write(b *strings.Builder, style Style) {
 	b.WriteString("# Question\n")
 	b.WriteString(t.Query)
 	if t.Inputs.Len() > 0 {
 		b.WriteString("\n\n# Inputs\n")
 		b.Write(t.Inputs.AppendJSON(nil))
 	}
-	if t.Guidance.Skill != "" {
+	if t.Guidance.Skill != "" && style != Brief {
 		b.WriteString("\n\n# Skill: ")
 		b.WriteString(t.Guidance.Skill)
 		b.WriteByte('\n')
@@ -132,7 +138,7 @@ func (t Task) write(b *strings.Builder) {
 }
 
 func (t Tool) write(b *strings.Builder, style Style) {
-	if style == Compact {
+	if style != Full {
 		sig := t.Spec.Signature()
 		b.WriteString(t.Name)
 		b.WriteString(strings.TrimPrefix(sig, t.Spec.Name))

@@ -50,11 +50,11 @@ func harbour(t *testing.T) (Task, []data.Step) {
 	return task, steps
 }
 
-// The prompts of both roles in both styles, byte for byte.
+// The prompts of both roles in all styles, byte for byte.
 func TestGoldenPrompts(t *testing.T) {
 	task, steps := harbour(t)
 	candidates := []Tool{tool(t, "SM3Det"), tool(t, "bboxes2centroids"), tool(t, "argmax"), tool(t, "mean")}
-	for _, style := range []Style{Full, Compact} {
+	for _, style := range []Style{Full, Compact, Brief} {
 		golden(t, "planner-"+string(style), Planner(style, task, candidates))
 		golden(t, "executor-first-"+string(style), Executor(style, task, tool(t, "get_filelist"), nil))
 		golden(t, "executor-"+string(style), Executor(style, task, tool(t, "centroid_distance_extremes"), steps))

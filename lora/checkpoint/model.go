@@ -47,7 +47,8 @@ type located struct {
 	fix    func([]byte) []byte
 }
 
-// Open opens a Hugging Face model folder, a GGUF file, or a pulled model by its name (see [Pull]). Everything is verified against the architecture: see
+// Open opens a Hugging Face model folder, a GGUF file, the bundled model ([Bundled]), or a pulled model by its name (see
+// [Pull]). Everything is verified against the architecture: see
 // [ErrFormat], [ErrUnsupported] and [ErrTensors]. Nothing is copied; Close the model after the last use of its tensors.
 func Open(name string) (*Model, error) {
 	path, err := find(name)

@@ -38,6 +38,9 @@ var packages = map[string]packaged{
 // Pullable lists the names that [Pull] knows.
 func Pullable() []string { return slices.Sorted(maps.Keys(packages)) }
 
+// Names lists the names that [Open] knows, beside paths.
+func Names() []string { return append([]string{Bundled}, Pullable()...) }
+
 // PullOptions of [Pull].
 type PullOptions struct {
 	Dir      string            // where to put the model; empty: [ModelsDir]
@@ -98,15 +101,18 @@ func ModelsDir() (string, error) {
 	return filepath.Join(home, "models"), err
 }
 
-// find is the path a user's word for a model stands for: itself if it exists, else the pulled model of that name.
+// find is the path a user's word for a model stands for: itself if it exists, else the bundled or pulled model of that name.
 func find(name string) (string, error) {
 	_, err := os.Stat(name)
 	if err == nil {
 		return name, nil
 	}
+	if name == Bundled {
+		return unpacked()
+	}
 	p, known := packages[name]
 	if !known {
-		return "", fmt.Errorf("base model: %w (a path, or one of %q)", err, Pullable())
+		return "", fmt.Errorf("base model: %w (a path, or one of %q)", err, Names())
 	}
 	dir, err := ModelsDir()
 	if err != nil {

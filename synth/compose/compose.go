@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // Default are the options of a run without flags.
-func Default() Options { return Options{Count: 1000, Seed: 1, Style: prompt.Compact} }
+func Default() Options { return Options{Count: 1000, Seed: 1, Style: prompt.Brief} }
 
 // Validate reports every bad option at once.
 func (o Options) Validate() error {
@@ -84,8 +84,8 @@ func Run(ctx context.Context, o Options, w *data.Writer, progress func(done, tot
 	}, nil
 }
 
-// records makes the Planner's row and a few of the Executor's. Guidance and long lists of candidates, which repeat from
-// row to row, are shown in a sixth of the tasks.
+// records makes the Planner's row and a few of the Executor's. A third of the tasks show all tools of a skill as
+// candidates, with its guidance, the others a few tools and none.
 func records(t *data.Trajectory, cat *catalogue.Catalogue, style prompt.Style, r *rand.Rand) (data.PlannerRow, []data.ExecutorRow) {
 	task := prompt.Task{Query: t.Query, Inputs: t.Inputs}
 	var names []string
@@ -93,7 +93,7 @@ func records(t *data.Trajectory, cat *catalogue.Catalogue, style prompt.Style, r
 		names = append(names, s.Tool)
 	}
 	skill := skills.Route(skills.Default(), t.Query, names)
-	long := r.IntN(6) == 0
+	long := r.IntN(3) == 0
 	if skill != nil && long {
 		t.Skill = skill.Name
 		task.Guidance = prompt.Guidance{Skill: skill.Name, Text: skill.Guidance}

@@ -19,6 +19,8 @@ type task struct {
 	id    string // folder of the question: question4711
 	place string
 	dates []string
+
+	downloads bool // the first step downloads; else files are at hand
 	bbox  strictjson.Value
 
 	groups  []group            // files, the newest last
@@ -42,7 +44,7 @@ const maxSteps = 5
 func newTask(cat *catalogue.Catalogue, r *rand.Rand) *task {
 	places := gazetteer.All()
 	p := places[r.IntN(len(places))]
-	t := &task{Rand: r, cat: cat, id: fmt.Sprintf("question%d", 100+r.IntN(9900)), place: p.Name}
+	t := &task{Rand: r, cat: cat, id: fmt.Sprintf("question%d", 100+r.IntN(9900)), place: p.Name, downloads: r.IntN(2) == 0}
 	t.bbox = strictjson.List(degrees(p.West), degrees(p.South), degrees(p.East), degrees(p.North))
 	year, month, day := 2000+r.IntN(20), 1+r.IntN(12), 1+r.IntN(28)
 	unit := r.IntN(3)
@@ -85,7 +87,7 @@ func (t *task) trajectory(id string) *data.Trajectory {
 	}
 	query := [...]string{"For %s, %s: %s.", "%s in the period %s: %s.", "Over %s from %s, %s."}[t.IntN(3)]
 	inputs := strictjson.Obj(strictjson.Member{Key: "data_path", Value: strictjson.Text(t.folder())})
-	if t.steps[0].Tool == "download_product" {
+	if t.downloads {
 		inputs = strictjson.Obj(strictjson.Member{Key: "bbox", Value: t.bbox})
 	}
 	return &data.Trajectory{
@@ -95,7 +97,13 @@ func (t *task) trajectory(id string) *data.Trajectory {
 	}
 }
 
-func (t *task) folder() string { return "benchmark/data/" + t.id }
+// folder is where the files at hand are: that of the question, or that of results.
+func (t *task) folder() string {
+	if t.downloads {
+		return "benchmark/out"
+	}
+	return "benchmark/data/" + t.id
+}
 
 // pickFirst is a tool that reads files: its parameters say which kinds of files there are.
 func (t *task) pickFirst() *catalogue.Tool {
@@ -130,10 +138,10 @@ func (t *task) files(tool *catalogue.Tool) {
 		extension = [...]string{".png", ".jpg", ".tif"}[t.IntN(3)]
 	}
 	place := t.place
-	if t.IntN(2) == 0 {
+	if t.downloads || t.IntN(2) == 0 {
 		place = strings.ReplaceAll(place, " ", "_")
 	}
-	dateFirst := t.IntN(2) == 0
+	dateFirst := !t.downloads && t.IntN(2) == 0
 	seen := map[string]bool{}
 	for _, tag := range tags {
 		if seen[tag] {
@@ -179,7 +187,7 @@ func (t *task) acquire(first *catalogue.Tool) {
 		names = append(names, g.paths...)
 	}
 	slices.Sort(names)
-	if list, _ := t.cat.Tool("get_filelist"); t.IntN(3) > 0 {
+	if list, _ := t.cat.Tool("get_filelist"); !t.downloads {
 		for i, name := range names {
 			names[i] = name[strings.LastIndexByte(name, '/')+1:]
 		}
@@ -192,7 +200,7 @@ func (t *task) acquire(first *catalogue.Tool) {
 	for _, g := range t.groups {
 		bands = append(bands, g.tag)
 	}
-	base := strings.ToLower(strings.ReplaceAll(t.place, " ", "_"))
+	base := strings.ReplaceAll(t.place, " ", "_")
 	args := strictjson.Obj(
 		strictjson.Member{Key: "source", Value: strictjson.Text(source)},
 		strictjson.Member{Key: "bands", Value: texts(bands)},

@@ -1,4 +1,4 @@
-package seeds
+package slots
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 )
 
 // Recorded answers the calls of a seed as the seed records them. It stands in for
-// the environment where a program is made or compiled, which looks at the seed's
-// own calls only. It implements slots.Tools.
+// an environment where a program is discovered or compiled, which looks at the
+// seed's own calls only. It implements Tools.
 type Recorded struct{ Seed *data.Trajectory }
 
 // Computes is true: every observation of the seed was computed.
