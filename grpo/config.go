@@ -267,6 +267,3 @@ func (c Config) layout() train.Layout {
 	}
 	return l
 }
-
-// measures reports whether validation prompts are answered.
-func (c Config) measures() bool { return c.Data.Validation != "" }

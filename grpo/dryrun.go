@@ -125,9 +125,7 @@ func (p *Prepared) describeSteps(b *strings.Builder) error {
 	}
 	if c.Rollout.Engine == Local {
 		m := p.Base.Model.Config
-		if c.Device.Precision == string(decoder.Float32) {
-			m.DType = checkpoint.F32
-		}
+		m.DType = c.Device.DType()
 		rows := min(c.Rollout.Rows, c.Batch.Prompts*c.Group.Size)
 		fmt.Fprintf(b, "memory while drawing: about %.1f GB more on one device, for merged weights and the caches of %d answers\n",
 			float64(m.RunMemory(checkpoint.Workload{Batch: rows, Tokens: c.Data.MaxPromptTokens + c.Rollout.MaxTokens}))/1e9, rows)

@@ -377,3 +377,12 @@ func TestFailingRewardIsNoReward(t *testing.T) {
 		t.Errorf("%v failures recorded, %d in the samples", n, failed)
 	}
 }
+
+// L10, E9: where nothing pulls at the parameters the run does not end as if it had trained.
+func TestUnchangedAdapterIsAnError(t *testing.T) {
+	c := tinyConfig(t, tinyBase(t, checkpoint.Llama), tinyDataset(t, map[string]int{"train": 4}, nil))
+	c.Schedule.Steps, c.Objective.Beta, c.Objective.Entropy = 2, 0, 0
+	if _, err := runOn(t, context.Background(), c, "never", nil); !errors.Is(err, train.ErrUnchanged) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -52,6 +52,12 @@ func (t *task) Gradient(ctx context.Context, s train.Step, sums *decoder.Vectors
 	t.spent = clock{}
 	var values []run.Value
 	if s.Update == 0 {
+		flat := t.flat
+		defer func() {
+			if err != nil { // a step that is not done leaves no trace: it will be done again
+				t.flat, t.pending = flat, nil
+			}
+		}()
 		if values, err = t.begin(ctx, s); err != nil {
 			return out, err
 		}

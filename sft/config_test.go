@@ -99,7 +99,7 @@ func TestShippedConfigs(t *testing.T) {
 func TestDefaultsAreThoseOfTheRequirements(t *testing.T) {
 	c := Default()
 	if c.Optimizer.LR != 1e-4 || c.Schedule.Kind != "cosine" || c.Schedule.Warmup != 0.03 || c.Schedule.Epochs != 2 || c.Batch.Rows != 32 ||
-		c.Optimizer.Clip != 1 || c.Device.Precision != "bfloat16" || c.LoRA.R != 16 || c.LoRA.Alpha != 32 || c.LoRA.Dropout != 0 || c.Data.MaxTokens != 8192 {
+		c.Optimizer.Clip != 1 || c.Device.Precision != "auto" || c.LoRA.R != 16 || c.LoRA.Alpha != 32 || c.LoRA.Dropout != 0 || c.Data.MaxTokens != 8192 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -7,11 +7,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"terraloom/data"
 	"terraloom/lora/adapter"
 	"terraloom/lora/checkpoint"
+	"terraloom/lora/create"
 	"terraloom/lora/provenance"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
@@ -136,6 +139,33 @@ func TestFullTraining(t *testing.T) {
 	mustRun(t, again, "never")
 	if got, want := value(t, records(t, again.Out, run.Validation)[0], "loss"), value(t, losses[len(losses)-1], "loss"); math.Abs(got-want) > 1e-6 {
 		t.Errorf("the written model has the loss %v, the trained one %v", got, want)
+	}
+}
+
+// A new base in bfloat16 learns prompts and answers of both roles, and stays a bfloat16 model.
+func TestTrainsANewBase(t *testing.T) {
+	dataset := tinyDataset(t, map[string]int{"train": 4, "validation": 2}, nil)
+	texts, err := data.TrainingTexts([]string{dataset})
+	check(t, err)
+	made := create.Default()
+	made.Out, made.Datasets, made.Vocabulary = filepath.Join(t.TempDir(), "new"), []string{dataset}, 300
+	made.Shape.HiddenSize, made.Shape.IntermediateSize, made.Shape.Layers, made.Shape.Heads, made.Shape.HeadDim = 16, 24, 2, 2, 8
+	_, err = made.Write(slices.Values(texts))
+	check(t, err)
+	c := tinyConfig(t, made.Out, dataset)
+	c.Method, c.Role, c.Data.CompletionOnlyLoss, c.Optimizer.LR = setup.Full, Both, false, 1e-2
+	c.Batch.Rows, c.Schedule.Steps, c.Generation.Rows = 7, 6, 0
+	c.Evaluation = train.Evaluation{AtStart: true}
+	res := mustRun(t, c, "never")
+	losses := records(t, c.Out, run.Validation)
+	if first, last := value(t, losses[0], "loss"), value(t, losses[len(losses)-1], "loss"); !(last < first-0.1) {
+		t.Errorf("loss %v after %v", last, first)
+	}
+	m := openModel(t, res.Path)
+	norm, err := m.Tensor("norm.weight")
+	check(t, err)
+	if m.Config.DType != checkpoint.BF16 || norm.DType != checkpoint.BF16 {
+		t.Errorf("written as %s, the norm as %s: expected the base's bfloat16", m.Config.DType, norm.DType)
 	}
 }
 

@@ -257,7 +257,7 @@ func isOutput(key string) bool {
 // ground sampling distance) rather than carries data.
 func isSetting(key string) bool {
 	k := strings.ToLower(key)
-	for _, part := range [...]string{"threshold", "band", "index", "indexes", "gsd", "percentile", "multiplier", "wavelength", "period", "radius", "condition", "mode", "penalty", "alpha", "beta"} {
+	for _, part := range [...]string{"threshold", "band", "gsd", "percentile", "multiplier", "wavelength", "period", "radius", "condition", "mode", "penalty", "alpha", "beta"} {
 		if strings.Contains(k, part) {
 			return true
 		}

@@ -201,6 +201,9 @@ func TestExpressionHelpers(t *testing.T) {
 		{"number", `round(distanceKm(13.4, 52.5, 2.35, 48.86), 0)`, "876"},
 		{"text", `p.name + ", " + p.country + ", " + p.continent`, "Nairobi, Kenya, Africa"},
 		{"number", `num(was("/steps/1/observation/1"))`, "293.25"},
+		{"text", `word("north") + word(was("/steps/0/tool"))`, "northget_filelist"},
+		{"text", `ranking(["A", "B", "C"], [2, n, 2.0])`, "B > A = C"},
+		{"text", `ranking(["C", "B", "A"], [-1, -1, was("/steps/1/observation/1")])`, "A > C = B"},
 		{"observation", `vary(was("/steps/1/observation"), 1, 0.5)`, "[292.0,293.75]"},
 		{"text", `replace(upper("a b"), " ", "_") + join(split("x-y", "-"), "+") + string(1.50) + string(n) + string(true)`, "A_Bx+y1.57true"},
 		{"count", `count([1, 2, n], # > 1)`, "2"},
@@ -222,6 +225,8 @@ func TestExpressionHelpers(t *testing.T) {
 		`shift("2019-02-29", 1, 0)`: "is not a date written YYYY-MM-DD", `addMonths("x", 1)`: "is not a date", `addDays("2020-1-1", 1)`: "is not a date", `formatDate("2020-01-01", "%H")`: "date layout",
 		`string(daysBetween("2020-01-01", "x"))`: "is not a date", `pad(1, 40)`: "width 40 is not between 0 and 32", `string(round(1, 20))`: "20 decimals is not between 0 and 15",
 		`string(num(was("/query")))`: "is not a number", `string(clamp(1, "a", 2))`: "is not a number", `string(distanceKm(1, 2, 3, "x"))`: "is not a number", `string(bboxAround("a", 1, 1)[0])`: "is not a number",
+		`word(n)`: "is not a text", `word(was("/steps/1/observation"))`: "is not a text", `ranking(["A"], [1, 2])`: "1 names for 2 numbers", `ranking([], [])`: "0 names for 0 numbers",
+		`ranking(["A", 1], [1, 2])`: "item 1 is no name with a number", `ranking(["A"], ["x"])`: "item 0 is no name with a number",
 		`string(num(vary(n, 1, 0)))`: "vary: the first argument is an observation", `string(num(observed(0, "")))`: "",
 	} {
 		p := programOf(t, seed, "slots:\n  - {name: n, type: count, role: root, seed: 7, source: {choice: [8]}}\n  - {name: d, type: text, role: derived, expr: '"+expr+"'}\noccurrences: []\n")

@@ -182,7 +182,7 @@ const proposalRules = `You write slot programs: YAML that says which values of a
 Reply with one YAML document and nothing else.
 - slots: name, type (place, bbox, date, period, file, artifact, number, threshold, count, text, observation), role (root or derived), group.
   A root slot has seed (its value in the example) and source: gazetteer {kind, need}, range {min, max, step, except} or choice [..].
-  A derived slot has expr, an expression over other slots. Functions: shift(date, years, days), addMonths, addDays, daysBetween, year, month, dayOfYear, formatDate, round, clamp, pad, title, string, split, join, replace, bboxAround(lon, lat, km), distanceKm, vary(was(pointer), scale, offset), num(observed(step, pointer)). A place slot p has p.name, p.admin, p.country, p.continent, p.sea, p.near, p.lon, p.lat, p.bbox.
+  A derived slot has expr, an expression over other slots. Functions: shift(date, years, days), addMonths, addDays, daysBetween, year, month, dayOfYear, formatDate, round, clamp, pad, title, string, split, join, replace, bboxAround(lon, lat, km), distanceKm, vary(was(pointer), scale, offset), num(observed(step, pointer)), word(observed(step, pointer)), ranking(names, numbers) which gives "B > A = C". A place slot p has p.name, p.admin, p.country, p.continent, p.sea, p.near, p.lon, p.lat, p.bbox.
 - occurrences: at (JSON pointer) with text (a template: {slot} or {slot:format}, "{{" is a brace) or slot (the whole value).
 - answer: derived, fixed or none.
 With every root at its seed value the program must give the example back byte for byte. No old place, date or sample number may be left when roots change. Tools, keys, bands, products and wavelengths are fixed.`

@@ -10,10 +10,11 @@ import (
 	"terraloom/slots"
 )
 
-// Executed gives programs whose every observation the environment computes. A
-// program that Files has for exactly this seed, as the bundled ones, was checked
-// when the seed was built and is taken as it is; otherwise one is discovered and
-// tried on sample instances in the environment.
+// Executed gives programs whose every observation the environment computes. The
+// program that Files has for exactly this seed was checked when the seed was built
+// and is taken as it is. Otherwise one is discovered and tried on sample instances
+// in the environment; it takes over how Files derives the answer, which is the
+// same in every regime of a seed.
 type Executed struct {
 	Files       fs.FS // <seed id>.yaml; nil for none
 	Environment Environment
@@ -22,23 +23,32 @@ type Executed struct {
 // For implements Programs.
 func (e Executed) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	recorded := slots.Recorded{Seed: seed}
-	if p, err := e.ready(seed); err != nil || p != nil {
-		if err != nil {
-			return nil, err
-		}
-		return slots.Compile(p, seed, recorded)
+	ready, err := e.read(seed)
+	if err != nil {
+		return nil, err
+	}
+	if ready != nil && ready.SeedHash == slots.HashSeed(seed) {
+		return slots.Compile(ready, seed, recorded)
 	}
 	p, err := slots.Discover(seed, recorded)
 	if err != nil {
 		return nil, err
 	}
+	if ready != nil {
+		p.AdoptAnswer(ready)
+	}
 	session, err := e.Environment.Session(context.Background(), "")
 	if err != nil {
 		return nil, err
 	}
-	_, err = slots.Check(p, seed, session)
+	c, err := slots.Check(p, seed, session)
 	if broken := session.Close(); broken != nil {
 		return nil, broken
+	}
+	if err == nil {
+		if n, _ := c.Computed(); n < len(seed.Steps) {
+			err = fmt.Errorf("%d of %d steps can be computed", n, len(seed.Steps))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s cannot be carried out in this environment; draw its observations with --mode %s: %w", ErrSeed, seed.ID, Propagate, err)
@@ -46,9 +56,8 @@ func (e Executed) For(seed *data.Trajectory) (*slots.Compiled, error) {
 	return slots.Compile(p, seed, recorded)
 }
 
-// ready is the program that comes with the seed, nil if there is none for this
-// very seed.
-func (e Executed) ready(seed *data.Trajectory) (*slots.Program, error) {
+// read is the program that comes with a seed of this id, nil if there is none.
+func (e Executed) read(seed *data.Trajectory) (*slots.Program, error) {
 	if e.Files == nil {
 		return nil, nil
 	}
@@ -63,9 +72,6 @@ func (e Executed) ready(seed *data.Trajectory) (*slots.Program, error) {
 	p, err := slots.ParseProgram(src, name)
 	if err != nil {
 		return nil, err
-	}
-	if p.SeedHash != slots.HashSeed(seed) { // another regime, or another seed of the name
-		return nil, nil
 	}
 	switch state, err := p.State(); {
 	case err != nil:

@@ -56,10 +56,27 @@ func Open(scenes Collections, o Options) (*Environment, error) {
 	}
 	e.archive = acquire.From(synthetic.New(WorldSeed, cache))
 	var err error
-	if e.work, err = os.MkdirTemp("", "terraloom-"); err != nil {
+	if e.work, err = os.MkdirTemp(scratch(), "terraloom-"); err != nil {
 		return nil, fmt.Errorf("environment: %w", err)
 	}
 	return e, nil
+}
+
+// scratch is where workspaces are made: in memory where the system offers that and
+// nothing else is asked for by TMPDIR, as a session makes many small files.
+func scratch() string {
+	const memory = "/dev/shm"
+	if _, set := os.LookupEnv("TMPDIR"); !set {
+		if st, err := os.Stat(memory); err == nil && st.IsDir() {
+			if f, err := os.CreateTemp(memory, "terraloom-"); err == nil {
+				_ = f.Close()
+				if os.Remove(f.Name()) == nil {
+					return memory
+				}
+			}
+		}
+	}
+	return os.TempDir()
 }
 
 // OpenBundled opens the environment of the bundled seeds.

@@ -1,6 +1,7 @@
 package environment
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -27,7 +28,7 @@ type Collections map[string]*Collection
 // Collection says what the pictures of a folder show.
 type Collection struct {
 	Size   int     `yaml:"size"` // pixels a side
-	GSD    float64 `yaml:"gsd"`  // metres per pixel
+	GSD    float64 `yaml:"gsd"`  // metres per pixel, of images that do not say otherwise
 	Images []Image `yaml:"images"`
 }
 
@@ -35,6 +36,7 @@ type Collection struct {
 type Image struct {
 	Name    string         `yaml:"name"`            // of the file, or of the picture before
 	After   string         `yaml:"after,omitempty"` // of the picture after
+	GSD     float64        `yaml:"gsd,omitempty"`   // metres per pixel
 	Classes []string       `yaml:"classes"`         // the scene is of one of these
 	Objects map[string]any `yaml:"objects"`         // number by class: 5, or "4-7" for one of these
 	// Destroyed is the number of buildings that the picture after lacks: 5, or "4-7".
@@ -82,7 +84,7 @@ func (c *Collection) draw(name string, number uint64) ([]picture, error) {
 		if len(img.Classes) == 0 {
 			return nil, fmt.Errorf("image %s: classes is empty", img.Name)
 		}
-		spec := scenes.Spec{Class: img.Classes[rng.IntN(len(img.Classes))], Width: c.Size, Height: c.Size, GSD: c.GSD}
+		spec := scenes.Spec{Class: img.Classes[rng.IntN(len(img.Classes))], Width: c.Size, Height: c.Size, GSD: cmp.Or(img.GSD, c.GSD)}
 		for _, class := range sortedKeys(img.Objects) {
 			n, err := pick(img.Objects[class], rng)
 			if err != nil {

@@ -89,6 +89,17 @@ func (s *Session) Invoke(tool string, arguments strictjson.Value) (tools.Result,
 	return s.kit.Invoke(s.ctx, tool, arguments)
 }
 
+// Made is the number of calls that were made here, not answered from the record.
+func (s *Session) Made() int {
+	n := 0
+	for _, c := range s.order {
+		if c.made {
+			n++
+		}
+	}
+	return n
+}
+
 // Dir is the folder of the session's files.
 func (s *Session) Dir() string { return s.dir }
 

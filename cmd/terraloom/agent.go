@@ -20,7 +20,7 @@ import (
 	"terraloom/agent/llm"
 	"terraloom/agent/memory"
 	"terraloom/agent/rsure"
-	"terraloom/agent/run"
+	agent "terraloom/agent/run"
 	"terraloom/agent/show"
 	"terraloom/agent/surface"
 	"terraloom/agent/tools/workspace"
@@ -74,7 +74,7 @@ func (f *llmFlags) add(cmd *cobra.Command) {
 }
 
 // open gives the model and the names of its roles. close ends a local server.
-func (f *llmFlags) open(ctx context.Context) (m llm.Model, names run.Models, done func(), err error) {
+func (f *llmFlags) open(ctx context.Context) (m llm.Model, names agent.Models, done func(), err error) {
 	done = func() {}
 	pick := func(name, otherwise string) string {
 		if name == "" {
@@ -87,14 +87,14 @@ func (f *llmFlags) open(ctx context.Context) (m llm.Model, names run.Models, don
 		if err != nil {
 			return nil, names, done, inputError{err}
 		}
-		return s, run.Models{Planner: pick(f.planner, f.model), Executor: pick(f.executor, f.model), Other: f.model}, done, nil
+		return s, agent.Models{Planner: pick(f.planner, f.model), Executor: pick(f.executor, f.model), Other: f.model}, done, nil
 	}
 	server := &llm.Server{URL: f.url, Model: f.model, Key: os.Getenv("TERRALOOM_LLM_KEY"), Timeout: f.timeout, Tries: f.tries, Pause: time.Second, Stream: true}
 	if f.base == "" {
 		if f.model == "" {
 			return nil, names, done, usageError{errors.New("--llm URL needs --model NAME")}
 		}
-		return server, run.Models{Planner: pick(f.planner, f.model), Executor: pick(f.executor, f.model), Other: f.model}, done, nil
+		return server, agent.Models{Planner: pick(f.planner, f.model), Executor: pick(f.executor, f.model), Other: f.model}, done, nil
 	}
 	adapters, url, key, done, err := f.serve(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (f *llmFlags) open(ctx context.Context) (m llm.Model, names run.Models, don
 		}
 		return pick(flag, serve.BaseName)
 	}
-	return server, run.Models{Planner: role(f.planner, "planner"), Executor: role(f.executor, "executor"), Other: serve.BaseName}, done, nil
+	return server, agent.Models{Planner: role(f.planner, "planner"), Executor: role(f.executor, "executor"), Other: serve.BaseName}, done, nil
 }
 
 // serve runs the local model on the loopback, for this process alone.
@@ -162,7 +162,7 @@ func namedAdapters(list []string) ([]generate.Named, error) {
 
 // agentFlags configure an agent.
 type agentFlags struct {
-	config                                                      run.Config
+	config                                                      agent.Config
 	mode, planning, arguments, checks, routing, protocol, style string
 	noSkills, noEarlyStop                                       bool
 	skillsDir, prior                                            string
@@ -170,7 +170,7 @@ type agentFlags struct {
 }
 
 func (f *agentFlags) add(cmd *cobra.Command) {
-	f.config = run.Default
+	f.config = agent.Default
 	c, g := &f.config, cmd.Flags()
 	f.llm.add(cmd)
 	g.StringVar(&f.planning, "planning", string(c.Planning), "one-shot, or debate of four roles")
@@ -191,14 +191,14 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 }
 
 // agent opens the model and makes the agent. done ends a local model.
-func (f *agentFlags) agent(ctx context.Context) (a *run.Agent, done func(), err error) {
+func (f *agentFlags) agent(ctx context.Context) (a *agent.Agent, done func(), err error) {
 	c := f.config
-	c.Planning, c.Arguments, c.Checks, c.Routing = run.Planning(f.planning), run.Arguments(f.arguments), run.Checks(f.checks), run.Checks(f.routing)
+	c.Planning, c.Arguments, c.Checks, c.Routing = agent.Planning(f.planning), agent.Arguments(f.arguments), agent.Checks(f.checks), agent.Checks(f.routing)
 	c.Protocol, c.Style, c.EarlyStop = rsure.Level(f.protocol), prompt.Style(f.style), !f.noEarlyStop
 	if err := c.Validate(); err != nil {
 		return nil, nil, usageError{err}
 	}
-	a = &run.Agent{Price: llm.Price{Prompt: f.llm.priceIn, Completion: f.llm.priceOut}}
+	a = &agent.Agent{Price: llm.Price{Prompt: f.llm.priceIn, Completion: f.llm.priceOut}}
 	if f.prior != "" {
 		if c.Protocol != rsure.Full {
 			return nil, nil, usageError{errors.New("--prior is for --protocol full")}
@@ -245,8 +245,8 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			from.config.Mode, from.config.Skills = run.Mode(mode), !noSkills
-			task := run.Task{ID: id, Regime: regime, Requirement: requirement, Inputs: strictjson.Obj()}
+			from.config.Mode, from.config.Skills = agent.Mode(mode), !noSkills
+			task := agent.Task{ID: id, Regime: regime, Requirement: requirement, Inputs: strictjson.Obj()}
 			if inputs != "" {
 				if task.Inputs, err = strictjson.Parse([]byte(inputs)); err != nil || task.Inputs.Kind() != strictjson.Object {
 					return usageError{fmt.Errorf("--inputs: expected a JSON object: %w", err)}
@@ -255,7 +255,7 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 			if plan != "" {
 				task.Plan = strings.Split(plan, ",")
 			}
-			if kit == "surface" && from.config.Mode != run.ReAct {
+			if kit == "surface" && from.config.Mode != agent.ReAct {
 				return usageError{errors.New("--tools surface is for --mode react: plans name tools of the kit")}
 			}
 			if kit != "kit" && kit != "surface" {
@@ -277,7 +277,7 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 				return err
 			}
 			defer done()
-			e := run.Environment{Tools: world.kit, Exists: inWorkspace(world.files)}
+			e := agent.Environment{Tools: world.kit, Exists: inWorkspace(world.files)}
 			if kit == "surface" {
 				if e.Tools, err = surface.New(world.kit, world.files, nil); err != nil {
 					return err
@@ -287,10 +287,10 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 				}
 			}
 			if !quiet {
-				a.Progress = func(p run.Progress) { printProgress(cmd.ErrOrStderr(), &p) }
+				a.Progress = func(p agent.Progress) { printProgress(cmd.ErrOrStderr(), &p) }
 				a.Emit = func(text string) { fmt.Fprint(cmd.ErrOrStderr(), printable(text)) }
 			}
-			var o *run.Outcome
+			var o *agent.Outcome
 			if resume {
 				o, err = a.Resume(cmd.Context(), e, out)
 			} else {
@@ -300,7 +300,7 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 			if err != nil {
 				return agentError(err)
 			}
-			return report(cmd.OutOrStdout(), cmd.ErrOrStderr(), o, out, asJSON, quiet)
+			return reportOutcome(cmd.OutOrStdout(), cmd.ErrOrStderr(), o, out, asJSON, quiet)
 		},
 	}
 	from.add(cmd)
@@ -316,7 +316,7 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 	f.StringVar(&requirement, "requirement", "", "form that the answer must have")
 	f.StringVar(&id, "id", "", "id of the question in the records")
 	f.StringVar(&regime, "regime", "", "if, ap or ow, for the records")
-	f.StringVar(&mode, "mode", string(run.EndToEnd), "end-to-end, planning-only, oracle-plan (with --plan) or react")
+	f.StringVar(&mode, "mode", string(agent.EndToEnd), "end-to-end, planning-only, oracle-plan (with --plan) or react")
 	f.StringVar(&plan, "plan", "", "tools of --mode oracle-plan, separated by commas")
 	f.StringVar(&kit, "tools", "kit", "kit, or for --mode react surface: perceive, measure, execute, retrieve")
 	f.BoolVar(&noSkills, "no-skills", false, "choose no skill: all tools are candidates")
@@ -342,16 +342,16 @@ func inWorkspace(w *workspace.Workspace) func(string) bool {
 // agentError gives errors of the runtime their exit codes.
 func agentError(err error) error {
 	switch {
-	case errors.Is(err, run.ErrConfig):
+	case errors.Is(err, agent.ErrConfig):
 		return usageError{err}
-	case errors.Is(err, run.ErrResume), errors.Is(err, memory.ErrJournal), errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, agent.ErrResume), errors.Is(err, memory.ErrJournal), errors.Is(err, os.ErrNotExist):
 		return inputError{err}
 	}
 	return err
 }
 
-// report prints the outcome; how it ended decides the exit code.
-func report(out, progress io.Writer, o *run.Outcome, dir string, asJSON, quiet bool) error {
+// reportOutcome prints the outcome; how it ended decides the exit code.
+func reportOutcome(out, progress io.Writer, o *agent.Outcome, dir string, asJSON, quiet bool) error {
 	r := o.Result()
 	r.Run = dir
 	if asJSON {
@@ -362,23 +362,23 @@ func report(out, progress io.Writer, o *run.Outcome, dir string, asJSON, quiet b
 		if !quiet {
 			fmt.Fprintf(progress, "\n%s after %d tool calls, %d model calls, %d tokens; terraloom agent show %s\n", r.Status, r.ToolCalls, r.ModelCalls, r.Tokens, dir)
 		}
-		if o.Status == run.Planned {
+		if o.Status == agent.Planned {
 			fmt.Fprintln(out, strings.Join(o.Plan, "\n"))
 		} else {
 			fmt.Fprintln(out, o.Answer)
 		}
 	}
 	switch o.Status {
-	case run.Answered, run.Planned:
+	case agent.Answered, agent.Planned:
 		return nil
-	case run.Broken:
+	case agent.Broken:
 		return errors.New(o.Reason)
 	}
 	return fmt.Errorf("%w: %s: %s", errUnanswered, o.Status, o.Reason)
 }
 
 // printProgress writes one line for an event.
-func printProgress(w io.Writer, p *run.Progress) {
+func printProgress(w io.Writer, p *agent.Progress) {
 	text := ""
 	switch p.Kind {
 	case memory.Routed:

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -354,3 +356,73 @@ func TestGoldenChat(t *testing.T) {
 
 // goldenDay is the date on which the goldens were made; some templates write the day.
 const goldenDay = "05 Mar 2026"
+
+// TestGoldenTokenize: `tokenize` prints the ids that Hugging Face tokenizers gives to every golden text.
+func TestGoldenTokenize(t *testing.T) {
+	files, err := filepath.Glob(sharedFile(t, "tokenizer-golden") + "/*.ids.jsonl.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d golden files, %v", len(files), err)
+	}
+	for _, file := range files {
+		stem := strings.TrimSuffix(file, ".ids.jsonl.gz")
+		t.Run(filepath.Base(stem), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), gunzip(t, stem+".tokenizer.json.gz"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			type row struct {
+				Text string  `json:"text"`
+				IDs  []int32 `json:"ids"`
+			}
+			var texts strings.Builder
+			var want []row
+			for line := range strings.Lines(string(gunzip(t, file))) {
+				var r row
+				if err := json.Unmarshal([]byte(line), &r); err != nil {
+					t.Fatal(err)
+				}
+				if r.IDs == nil {
+					continue // a text that the reference was not given
+				}
+				text, err := json.Marshal(map[string]string{"text": r.Text})
+				if err != nil {
+					t.Fatal(err)
+				}
+				texts.Write(append(text, '\n'))
+				want = append(want, r)
+			}
+			out, err := verb(t, newTokenizeCmd(), "--model", dir, "--file", write(t, "texts.jsonl", texts.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+			if len(lines) != len(want) || len(want) < 1000 {
+				t.Fatalf("%d lines for %d texts", len(lines), len(want))
+			}
+			for i, line := range lines {
+				var r row
+				if err := json.Unmarshal([]byte(line), &r); err != nil || !slices.Equal(r.IDs, want[i].IDs) {
+					t.Errorf("%q: %s, expected %v (%v)", want[i].Text, line, want[i].IDs, err)
+				}
+			}
+		})
+	}
+}
+
+func gunzip(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

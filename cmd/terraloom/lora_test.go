@@ -78,36 +78,50 @@ func sharedFile(t testing.TB, parts ...string) string {
 	return path
 }
 
+// TestGenerateVerb: a real model answers as transformers does, however its prompt is given.
 func TestGenerateVerb(t *testing.T) {
-	g := readSmolGolden(t).Items[0]
+	items := readSmolGolden(t).Items
 	model := smolModel(t)
 	if testing.Short() {
 		t.Skip("loads 500 MB of weights")
 	}
-	out, err := verb(t, newGenerateCmd(), "--model", model, "--prompt", g.Question, "--max-tokens", "40", "--temperature", "0", "--json")
+	question, err := json.Marshal([]map[string]string{{"role": "user", "content": items[2].Question}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r struct {
-		PromptIDs []int32 `json:"prompt_ids"`
-		IDs       []int32
-		Text      string
-		LogProbs  []float64
-	}
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatalf("%s: %v", out, err)
-	}
-	if !slices.Equal(r.PromptIDs, g.IDs) || !slices.Equal(r.IDs, g.Greedy) || r.Text != g.Answer || len(r.LogProbs) != len(r.IDs) {
-		t.Errorf("%s\nexpected ids %v and %q after %v", out, g.Greedy, g.Answer, g.IDs)
-	}
-	for _, p := range r.LogProbs {
-		if !(p <= 0) {
-			t.Errorf("a log-probability of %v", p)
+	for i, prompt := range [][]string{
+		{"--prompt", items[0].Question}, // item 1 has near-ties
+		2:                               {"--messages", write(t, "messages.json", string(question))},
+		3:                               {"--raw", "--prompt", items[3].Text},
+	} {
+		if prompt == nil {
+			continue
+		}
+		out, err := verb(t, newGenerateCmd(), append(prompt, "--model", model, "--max-tokens", "40", "--temperature", "0", "--json")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r struct {
+			PromptIDs []int32 `json:"prompt_ids"`
+			IDs       []int32
+			Text      string
+			LogProbs  []float64
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		if g := items[i]; !slices.Equal(r.PromptIDs, g.IDs) || !slices.Equal(r.IDs, g.Greedy) || r.Text != g.Answer || len(r.LogProbs) != len(r.IDs) {
+			t.Errorf("%v: %s\nexpected ids %v and %q after %v", prompt, out, g.Greedy, g.Answer, g.IDs)
+		}
+		for _, p := range r.LogProbs {
+			if !(p <= 0) {
+				t.Errorf("a log-probability of %v", p)
+			}
 		}
 	}
 
 	schema := write(t, "schema.json", `{"type":"object","properties":{"satellite":{"type":"string"},"year":{"type":"integer"}},"required":["satellite","year"],"additionalProperties":false}`)
-	out, err = verb(t, newGenerateCmd(), "--model", model, "--schema", schema, "--max-tokens", "40", "Name a satellite as JSON.")
+	out, err := verb(t, newGenerateCmd(), "--model", model, "--schema", schema, "--max-tokens", "40", "Name a satellite as JSON.")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,8 +197,13 @@ func TestChatRenderAndTokenizeVerbs(t *testing.T) {
 
 func TestModelInfoVerb(t *testing.T) {
 	out, err := verb(t, newModelInfoCmd(), filepath.Dir(sharedFile(t, "model-golden", "qwen35-text", "config.json")))
-	if err != nil || !strings.Contains(out, "Qwen3_5ForCausalLM") {
-		t.Errorf("%v: %s", err, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"architecture  Qwen3_5ForCausalLM", "parameters ", "tokenizer ", "chat template no", "to run ", "to train ", "in bfloat16) for 4 rows of"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no %q in\n%s", line, out)
+		}
 	}
 	if _, err := verb(t, newModelInfoCmd(), t.TempDir()); err == nil {
 		t.Error("an empty folder was taken for a model")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"terraloom/agent/memory"
 	"terraloom/data"
 	"terraloom/data/strictyaml"
 	"terraloom/lora/backend"
@@ -68,9 +69,9 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case trained != 0:
 		return trained
-	case errors.Is(err, synth.ErrShort), errors.Is(err, errUnscored):
+	case errors.Is(err, synth.ErrShort), errors.Is(err, errUnscored), errors.Is(err, errUnanswered):
 		return exitIncomplete
-	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked), errors.Is(err, checkpoint.ErrExists):
+	case errors.Is(err, data.ErrExists), errors.Is(err, data.ErrLocked), errors.Is(err, checkpoint.ErrExists), errors.Is(err, memory.ErrExists), errors.Is(err, memory.ErrLocked):
 		return exitExists
 	case errors.As(err, &input), errors.Is(err, checkpoint.ErrFormat), errors.Is(err, checkpoint.ErrUnsupported), errors.Is(err, checkpoint.ErrTensors), errors.Is(err, data.ErrNotFound), errors.Is(err, data.ErrCorrupt), errors.Is(err, data.ErrNotDataset),
 		errors.Is(err, strictyaml.ErrConfig), errors.Is(err, slots.ErrProgram), errors.Is(err, slots.ErrStaleReview), errors.Is(err, synth.ErrUnreviewed), errors.Is(err, synth.ErrSeed):
@@ -102,7 +103,7 @@ func newRootCmd() *cobra.Command {
 	}
 	root.PersistentFlags().BoolVarP(&verbose, "verbose", "v", false, "log more")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newDataCmd(), newSlotsCmd(), newSynthCmd(), newRewardCmd(), newToolsCmd(), newEvalCmd(),
+	root.AddCommand(newDataCmd(), newSlotsCmd(), newSynthCmd(), newRewardCmd(), newToolsCmd(), newEvalCmd(), newAgentCmd(),
 		newBackendCmd(), newModelCmd(), newTokenizeCmd(), newChatCmd(), newGenerateCmd(), newServeCmd(), newSftCmd(), newGrpoCmd(), newReportCmd())
 	for _, c := range append(root.Commands(), root) {
 		if !c.Runnable() {

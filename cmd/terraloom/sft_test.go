@@ -19,7 +19,7 @@ import (
 func TestSftDryRun(t *testing.T) {
 	base := smolModel(t)
 	dataset := filepath.Join(t.TempDir(), "dataset")
-	mustRun(t, "synth", "run", "--style", "compact", "--per-seed", "2", "--out", dataset)
+	mustRun(t, "synth", "run", "--style", "brief", "--per-seed", "2", "--out", dataset)
 	configs, err := filepath.Glob("../../configs/*-planner.yaml")
 	if err != nil || len(configs) < 3 {
 		t.Fatalf("configurations %v, %v", configs, err)

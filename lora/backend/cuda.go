@@ -19,6 +19,9 @@ func nvidiaDevice() error {
 	return fail(ErrNoDevice, "no NVIDIA GPU here (no %s): check `nvidia-smi`, give the container its GPUs, or use --backend cpu", deviceGlob[0])
 }
 
+// HasGPU reports whether this machine shows an NVIDIA device, which [Auto] then tries first.
+func HasGPU() bool { return nvidiaDevice() == nil }
+
 // cudaLibraries are the libraries that the CUDA plugin and cuDNN look up by name while running, with the folders below
 // nvidia/ where the wheels of CUDA 13 and of CUDA 12 put them. They are loaded first, dependencies before dependents,
 // as JAX's own plugin package does, so that the right copies are found and a missing one is named.

@@ -29,10 +29,11 @@ type Info struct {
 	EOS          []int          `json:"eos"`
 	MaxPositions int            `json:"max_positions"`
 
-	Run        Workload `json:"run"`
-	RunBytes   int64    `json:"run_bytes"`
-	Train      Workload `json:"train"`
-	TrainBytes int64    `json:"train_bytes"`
+	Run   Workload `json:"run"`
+	Train Workload `json:"train"`
+	// Memory by the dtype in which the matrices are held on the device, whatever they are stored in.
+	RunBytes   map[DType]int64 `json:"run_bytes"`
+	TrainBytes map[DType]int64 `json:"train_bytes"`
 
 	Notes []string `json:"notes"` // assumptions, and what was settled on opening
 }
@@ -48,11 +49,16 @@ func (m *Model) Info() (Info, error) {
 	info := Info{
 		Path: m.Path, Architecture: c.Architecture, Parameters: c.Parameters(), Stored: map[DType]int{}, Skipped: m.Skipped,
 		Tokenizer: tokenizer, ChatTemplate: m.ChatTemplate != "", EOS: c.EOS, MaxPositions: c.MaxPositions,
-		Run:   Workload{Batch: 1, Tokens: min(4096, c.MaxPositions)},
-		Train: Workload{Batch: 4, Tokens: min(1024, c.MaxPositions), Rank: 16},
-		Notes: slices.Concat(c.Assumed, m.Notes),
+		Run:      Workload{Batch: 1, Tokens: min(4096, c.MaxPositions)},
+		Train:    Workload{Batch: 4, Tokens: min(1024, c.MaxPositions), Rank: 16},
+		Notes:    slices.Concat(c.Assumed, m.Notes),
+		RunBytes: map[DType]int64{}, TrainBytes: map[DType]int64{},
 	}
-	info.RunBytes, info.TrainBytes = c.RunMemory(info.Run), c.TrainMemory(info.Train)
+	for _, held := range []DType{F32, BF16} {
+		c := *c
+		c.DType = held
+		info.RunBytes[held], info.TrainBytes[held] = c.RunMemory(info.Run), c.TrainMemory(info.Train)
+	}
 	for _, name := range m.names {
 		t := m.tensors[name]
 		info.Stored[t.DType]++
@@ -103,26 +109,25 @@ func (c *Config) weightBytes() int64 {
 	return 4
 }
 
-// RunMemory estimates the bytes needed to generate: the weights in Config.DType; keys and values of every token in
-// the full-attention layers; state (float32) and convolution columns of the linear ones; one row of logits per text.
+// RunMemory estimates the bytes needed to generate: the weights in Config.DType; in float32, keys and values of every
+// token in the full-attention layers, state and convolution columns of the linear ones, and one row of logits per text.
 func (c *Config) RunMemory(w Workload) int64 {
 	batch, tokens, width := int64(w.Batch), int64(w.Tokens), c.weightBytes()
 	l := c.LinearAttn
-	cache := int64(c.CountLayers(FullAttention)) * 2 * int64(c.KVDim()) * tokens * width
-	state := int64(c.CountLayers(LinearAttention)) *
-		(4*int64(l.ValueDim())*int64(l.KeyHeadDim) + width*int64(l.ConvDim())*int64(max(l.ConvKernel-1, 0)))
-	return c.Parameters()*width + batch*(cache+state+4*int64(c.VocabSize))
+	cache := int64(c.CountLayers(FullAttention)) * 2 * int64(c.KVDim()) * tokens
+	state := int64(c.CountLayers(LinearAttention)) * (int64(l.ValueDim())*int64(l.KeyHeadDim) + int64(l.ConvDim())*int64(max(l.ConvKernel-1, 0)))
+	return c.Parameters()*width + 4*batch*(cache+state+int64(c.VocabSize))
 }
 
 // TrainMemory estimates the bytes needed to train LoRA adapters layer by layer: the weights; four float32 per adapter
-// parameter (value, gradient, two Adam moments); the residual stream kept at every layer border; twice the float32
+// parameter (value, gradient, two Adam moments); the float32 residual stream kept at every layer border; twice the float32
 // activations inside the widest layer (forward and backward), its attention scores included; and three float32 copies
 // of the logits of one chunk of 256 tokens (logits, softmax, gradient).
 func (c *Config) TrainMemory(w Workload) int64 {
 	batch, tokens, width := int64(w.Batch), int64(w.Tokens), c.weightBytes()
 	rows := batch * tokens
 	hidden, l := int64(c.HiddenSize), c.LinearAttn
-	residuals := rows * hidden * int64(c.NumLayers+1) * width
+	residuals := 4 * rows * hidden * int64(c.NumLayers+1)
 	full := rows*int64(c.QDim()+2*c.KVDim()+c.NumHeads*c.HeadDim) + batch*int64(c.NumHeads)*tokens*tokens
 	linear := int64(0)
 	if c.CountLayers(LinearAttention) > 0 {
@@ -165,8 +170,11 @@ func (i Info) String() string {
 	line("chat template", "%s", map[bool]string{true: "yes", false: "no"}[i.ChatTemplate])
 	line("end of text", "%v", i.EOS)
 	line("longest text", "%d tokens", i.MaxPositions)
-	line("to run", "%s for %d row of %d tokens", binarySize(i.RunBytes), i.Run.Batch, i.Run.Tokens)
-	line("to train", "%s for %d rows of %d tokens, LoRA rank %d on every projection", binarySize(i.TrainBytes), i.Train.Batch, i.Train.Tokens, i.Train.Rank)
+	sizes := func(by map[DType]int64) string {
+		return fmt.Sprintf("%s (matrices in float32) or %s (in bfloat16)", binarySize(by[F32]), binarySize(by[BF16]))
+	}
+	line("to run", "%s for %d row of %d tokens", sizes(i.RunBytes), i.Run.Batch, i.Run.Tokens)
+	line("to train", "%s for %d rows of %d tokens, LoRA rank %d on every projection, layer by layer", sizes(i.TrainBytes), i.Train.Batch, i.Train.Tokens, i.Train.Rank)
 	for _, note := range i.Notes {
 		line("note", "%s", note)
 	}

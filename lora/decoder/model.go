@@ -32,10 +32,12 @@ import (
 // Precision is the dtype in which projections are stored and multiplied.
 type Precision string
 
-// Float32 widens 16-bit checkpoints, so results equal those of float32 arithmetic; BFloat16 halves the memory.
+// Float32 widens 16-bit checkpoints, so results equal those of float32 arithmetic; BFloat16 halves the memory. AutoPrecision
+// is what is fast: BFloat16 on CUDA and Float32 elsewhere, for CPUs without bfloat16 arithmetic emulate it.
 const (
-	Float32  Precision = "float32"
-	BFloat16 Precision = "bfloat16"
+	Float32       Precision = "float32"
+	BFloat16      Precision = "bfloat16"
+	AutoPrecision Precision = "auto"
 )
 
 func (p Precision) dtype() dtypes.DType {
@@ -95,9 +97,14 @@ func Load(b *backend.Backend, config checkpoint.Config, weights Weights, opts Op
 	switch opts.Precision {
 	case "":
 		opts.Precision = Float32
+	case AutoPrecision:
+		opts.Precision = Float32
+		if b.Name == backend.CUDA {
+			opts.Precision = BFloat16
+		}
 	case Float32, BFloat16:
 	default:
-		return nil, fmt.Errorf("precision %q: use %s or %s", opts.Precision, Float32, BFloat16)
+		return nil, fmt.Errorf("precision %q: use %s, %s or %s", opts.Precision, AutoPrecision, Float32, BFloat16)
 	}
 	d, err := newDevices(b.Engine, opts.Devices)
 	if err != nil {

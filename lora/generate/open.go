@@ -48,7 +48,7 @@ func Open(b *backend.Backend, path string, adapters []Named, precision decoder.P
 	}
 	defer base.Close() // the weights are copied to the device
 	l = &Loaded{Path: path, Config: base.Config, Template: base.ChatTemplate, Variables: map[string]map[string]chat.Value{}}
-	if l.Tokenizer, err = openTokenizer(base); err != nil {
+	if l.Tokenizer, err = codec.OpenTokenizer(base); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if base.ChatTemplate != "" {
@@ -178,16 +178,5 @@ func OpenTokenizer(name string) (*tokenizer.BPE, error) {
 		return nil, err
 	}
 	defer m.Close()
-	return openTokenizer(m)
-}
-
-func openTokenizer(m *checkpoint.Model) (*tokenizer.BPE, error) {
-	if m.Vocab != nil {
-		return tokenizer.FromGGUF(*m.Vocab)
-	}
-	file, ok := m.TokenizerFiles["tokenizer.json"]
-	if !ok {
-		return nil, errors.New("the model has no tokenizer.json: fetch it beside config.json")
-	}
-	return tokenizer.Load(filepath.Dir(file))
+	return codec.OpenTokenizer(m)
 }

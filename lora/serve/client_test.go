@@ -1,13 +1,17 @@
 package serve
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"terraloom/lora/adapter"
@@ -18,6 +22,7 @@ import (
 	"terraloom/lora/decoder"
 	"terraloom/lora/generate"
 	"terraloom/lora/serve/toolcall"
+	"terraloom/lora/wheel"
 )
 
 func TestMain(m *testing.M) {
@@ -121,11 +126,66 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// TestContinuousBatching: a short request that comes late joins the batch of a long one and is answered while that runs on.
+func TestContinuousBatching(t *testing.T) {
+	h := liveServer(t)
+	long := func(seed int) string {
+		return fmt.Sprintf(`{"model":"base",%s,"seed":%d,"temperature":1,"max_tokens":400,"stream":true}`, hello, seed)
+	}
+	begin := func(body string) *bufio.Scanner {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", h.http.URL+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+testKey)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return bufio.NewScanner(resp.Body)
+	}
+	count := func(events *bufio.Scanner) (n int) {
+		for events.Scan() {
+			if strings.HasPrefix(events.Text(), "data: {") {
+				n++
+			}
+		}
+		return n
+	}
+	seed := 0 // of an answer that does not end early
+	for count(begin(long(seed))) < 60 {
+		if seed++; seed == 20 {
+			t.Fatal("no seed gives a long answer")
+		}
+	}
+	events := begin(long(seed))
+	for range 8 { // it runs
+		if !events.Scan() {
+			t.Fatal("the long answer ended at once")
+		}
+	}
+	var ended atomic.Bool
+	rest := make(chan int)
+	go func() {
+		n := count(events)
+		ended.Store(true)
+		rest <- n
+	}()
+	status, v := h.post("/v1/chat/completions", `{"model":"base",`+hello+`,"max_tokens":5}`, "Authorization", "Bearer "+testKey)
+	if early := ended.Load(); status != 200 || early {
+		t.Errorf("%d %v; the long request had ended: %t", status, v, early)
+	}
+	if n := <-rest; n < 20 {
+		t.Errorf("the long request went on for %d events after the short one came", n)
+	}
+}
+
 // TestOpenAIClient drives the server with a client that was written elsewhere: OpenAI's Python package.
 func TestOpenAIClient(t *testing.T) {
-	python := os.Getenv("TERRALOOM_PYTHON")
-	if python == "" {
-		python = "python3"
+	python, err := wheel.Python()
+	if err != nil {
+		t.Skip(err)
 	}
 	if out, err := exec.Command(python, "-c", "import openai").CombinedOutput(); err != nil {
 		t.Skipf("no openai package for %s (pip install openai; TERRALOOM_PYTHON names another Python): %v %s", python, err, out)

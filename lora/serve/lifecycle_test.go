@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
 	"terraloom/lora/codec"
 	"terraloom/lora/generate"
 	"terraloom/lora/serve/toolcall"
@@ -93,6 +97,22 @@ func TestModelsAndMetrics(t *testing.T) {
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("metrics lack %s", want)
+		}
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if err != nil {
+		t.Fatalf("Prometheus cannot read the metrics: %v", err)
+	}
+	for name, f := range families {
+		if f.GetHelp() == "" || strings.HasSuffix(name, "_total") != (f.GetType() == dto.MetricType_COUNTER) && strings.HasPrefix(name, "terraloom_") {
+			t.Errorf("%s: type %s, help %q", name, f.GetType(), f.GetHelp())
+		}
+	}
+	for _, m := range families["terraloom_request_seconds"].GetMetric() {
+		h := m.GetHistogram()
+		if b := h.GetBucket(); h.GetSampleCount() == 0 || len(b) == 0 || b[len(b)-1].GetCumulativeCount() != h.GetSampleCount() {
+			t.Errorf("histogram %v", h)
 		}
 	}
 }

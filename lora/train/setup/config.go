@@ -9,6 +9,7 @@ import (
 
 	"terraloom/lora/adapter"
 	"terraloom/lora/backend"
+	"terraloom/lora/checkpoint"
 	"terraloom/lora/decoder"
 )
 
@@ -52,7 +53,7 @@ type Device struct {
 	Backend   string `yaml:"backend"` // auto, cuda, cpu or go
 	Count     int    `yaml:"count"`   // devices that share each batch
 	ShardBase bool   `yaml:"shard_base"`
-	Precision string `yaml:"precision"` // of the base's matrices: float32 or bfloat16; adapters are float32
+	Precision string `yaml:"precision"` // of the base's matrices: auto (bfloat16 on CUDA, else float32), float32 or bfloat16; adapters are float32
 	TF32      bool   `yaml:"tf32"`
 	// KeepActivations spares the backward pass a third of its work for about ten times the memory of activations.
 	KeepActivations bool `yaml:"keep_activations"`
@@ -67,8 +68,17 @@ func Default() Config {
 	return Config{
 		Method: LoRA, LoRA: Shape{R: 16, Alpha: 32, Targets: []string{adapter.AllLinear}},
 		Template: Template{Variables: map[string]any{"enable_thinking": false}},
-		Device:   Device{Backend: backend.Auto, Count: 1, Precision: string(decoder.BFloat16)},
+		Device:   Device{Backend: backend.Auto, Count: 1, Precision: string(decoder.AutoPrecision)},
 	}
+}
+
+// DType is that of the base's matrices on the device that the configuration leads to here.
+func (d Device) DType() checkpoint.DType {
+	auto := d.Precision == string(decoder.AutoPrecision) && (d.Backend == backend.CUDA || d.Backend == backend.Auto && backend.HasGPU())
+	if auto || d.Precision == string(decoder.BFloat16) {
+		return checkpoint.BF16
+	}
+	return checkpoint.F32
 }
 
 // AdapterConfig is the shape as package adapter has it.
@@ -111,9 +121,9 @@ func (c Config) Validate() error {
 		bad("device.shard_base", "one device has nobody to share the base with: raise device.count")
 	}
 	switch decoder.Precision(d.Precision) {
-	case decoder.Float32, decoder.BFloat16:
+	case decoder.AutoPrecision, decoder.Float32, decoder.BFloat16:
 	default:
-		bad("device.precision", "%q: use %s or %s", d.Precision, decoder.Float32, decoder.BFloat16)
+		bad("device.precision", "%q: use %s, %s or %s", d.Precision, decoder.AutoPrecision, decoder.Float32, decoder.BFloat16)
 	}
 	if !(d.PeakTFLOPs >= 0) {
 		bad("device.peak_tflops", "%v: use 0 or more", d.PeakTFLOPs)

@@ -145,10 +145,7 @@ func (b *Base) Cost() train.Cost {
 // Memory estimates the bytes that training needs on each device, for batches of rows × tokens.
 func (b *Base) Memory(rows, tokens int) int64 {
 	c := b.Model.Config
-	c.DType = checkpoint.F32
-	if b.Config.Device.Precision == string(decoder.BFloat16) {
-		c.DType = checkpoint.BF16
-	}
+	c.DType = b.Config.Device.DType()
 	devices := max(b.Config.Device.Count, 1)
 	w := checkpoint.Workload{Batch: max(rows/devices, 1), Tokens: tokens}
 	total := c.TrainMemory(w) // rank 0: the adapter is counted below

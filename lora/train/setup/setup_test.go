@@ -105,6 +105,7 @@ func TestOpen(t *testing.T) {
 // More devices need less each, bfloat16 less than float32, and all weights more than an adapter.
 func TestMemoryOrder(t *testing.T) {
 	c := config(base(t, template, 272))
+	c.Device.Precision = "bfloat16"
 	memory := func(change func(*Config)) int64 {
 		c := c
 		change(&c)
