@@ -11,6 +11,8 @@ FUZZTIME ?= 30s
 
 # Outside clients and readers that some tests use; without them those tests are skipped.
 PYTHON_PACKAGES := datasets==5.2.0 pyarrow==26.0.1 tokenizers==0.23.3 openai==3.57.0 mcp==2.3.0 tensorboard==2.21.0
+# The other side of `make bench-peers`: gigabytes.
+PEER_PACKAGES := torch==2.15.0 transformers==5.24.0 peft==0.21.2
 
 # The tests use the environment of `make setup-tests` where it exists.
 ifneq ($(wildcard $(VENV)/bin/python),)
@@ -19,7 +21,7 @@ endif
 # XLA on the CPU gains a quarter of its time from huge pages; glibc reads this at process start.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: all build setup setup-tests seeds run tiny-base smollm2 test lint unit race bench fuzz clean
+.PHONY: all build setup setup-tests seeds run tiny-base smollm2 test lint unit race bench bench-peers setup-peers fuzz clean
 
 all: build
 
@@ -87,9 +89,16 @@ unit:
 race:
 	$(GO) test -race -short ./data/... ./synth/... ./reward/... ./agent/mcp/... ./lora/serve/... ./lora/tokenizer/...
 
-# Go benchmarks; on the real file where TERRALOOM_SHARED (default ../shared) has it.
+# Go benchmarks, the comparison with PyTorch below last; on the real file where TERRALOOM_SHARED (default ../shared) has it.
 bench:
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 3h ./...
+
+# Steps and decoding beside PyTorch, PEFT and transformers in one run, medians of three rounds. Needs `make setup-peers`.
+bench-peers:
+	$(GO) test -run '^$$' -bench Peers -benchtime 3x -timeout 3h ./lora/bench
+
+setup-peers: setup-tests
+	$(VENV)/bin/pip install -q $(PEER_PACKAGES)
 
 fuzz:
 	@for p in $$($(GO) list ./...); do \

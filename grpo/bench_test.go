@@ -21,11 +21,15 @@ import (
 // shares of generation, of training (the reference's judgement in it) and of what is neither, the optimiser included.
 func BenchmarkToyStep(b *testing.B) {
 	t := toyTask(b)
+	b.Run("4x4x64", func(b *testing.B) { toySteps(b, t) })
+}
+
+func toySteps(b *testing.B, t *task) {
 	folder, err := run.Open(filepath.Join(b.TempDir(), "run"), false)
 	check(b, err)
 	defer folder.Close()
 	t.folder = folder
-	const compiling = 2
+	const compiling = 1
 	options := train.Default()
 	options.Optimizer.LR, options.Schedule = 1e-4, train.Schedule{Kind: train.Constant, Steps: b.N + compiling}
 	options.Checkpoint.Every, options.Checkpoint.Metric, options.Evaluation = 0, "", train.Evaluation{}
@@ -103,7 +107,7 @@ func toyTask(b *testing.B) *task {
 
 // toyBase writes the model with a tokenizer whose last token is never drawn: the vocabulary of the model is larger.
 func toyBase(b *testing.B, c checkpoint.Config) string {
-	tok, err := tokenizer.Train(slices.Values([]string{"a"}), 300, []string{"<|im_start|>", "<|im_end|>"})
+	tok, err := tokenizer.Train(slices.Values([]string{"a"}), 258, []string{"<|im_start|>", "<|im_end|>"})
 	check(b, err)
 	tok, err = tok.WithRoles(tokenizer.Roles{EOS: "<|im_end|>"})
 	check(b, err)

@@ -74,7 +74,7 @@ func TestLayoutDoesNotChangeTheStep(t *testing.T) {
 		task := pendingTask(t, c)
 		task.layout = train.Layout{Tokens: 16 * 64}
 		want, wantGradient := gradient(t, task)
-		for _, l := range []train.Layout{{Tokens: 64}, {Tokens: 3 * 64}, {Tokens: 512, Row: 128}} {
+		for _, l := range []train.Layout{{Tokens: 64}, {Tokens: 512, Row: 128}} {
 			task.layout = l
 			got, g := gradient(t, task)
 			name := fmt.Sprintf("%s, %+v", aggregation, l)
@@ -139,7 +139,7 @@ func TestObjectivesTrain(t *testing.T) {
 		switch {
 		case o.Beta == 0 && kl != 0, o.Reference == Start && math.Abs(kl) > 1e-6, o.Reference == Bare && kl < 0.1:
 			t.Errorf("%+v: KL %v in the first step", o, kl)
-		case o.Beta > 0 && !(value(t, steps[1], "kl") > kl):
+		case o.Beta > 0 && (value(t, steps[1], "kl") > kl) != (o.Reference == Start): // away from the start, and back towards the base
 			t.Errorf("%+v: KL %v after an update, %v before", o, value(t, steps[1], "kl"), kl)
 		}
 		if value(t, steps[1], "ratio_max") == 1 {

@@ -232,7 +232,7 @@ func runOn(tb testing.TB, ctx context.Context, c Config, resume string, progress
 	from, err := train.Resumable(c.Out, resume)
 	check(tb, err)
 	check(tb, p.writeConfig(folder, from != ""))
-	return p.train(ctx, place(tb, p.Base), folder, from, progress)
+	return p.train(ctx, share(tb, p), folder, from, progress)
 }
 
 // mustRun is runOn for runs that must work.

@@ -28,7 +28,8 @@ type Prepared struct {
 	Notices    []string
 
 	scorer  *reward.Scorer
-	dataset string // SHA-256 of its manifest
+	dataset string  // SHA-256 of its manifest
+	sampler sampler // that several runs share and none closes; nil: the run opens its own
 }
 
 // Prepare opens base and dataset and encodes every prompt. Nothing is put on a device, nothing is written, no server is asked.
@@ -206,6 +207,10 @@ func (p *Prepared) task(ctx context.Context, on *setup.Placed, folder *run.Folde
 }
 
 func (p *Prepared) openSampler(ctx context.Context, t *task) error {
+	if p.sampler != nil {
+		t.sampler, t.shared = p.sampler, true
+		return nil
+	}
 	if p.Config.Rollout.Engine == Local {
 		l, err := newLocal(p.Config, p.Base, t.on, p.Train.Terminator)
 		if err == nil {
@@ -222,7 +227,7 @@ func (p *Prepared) openSampler(ctx context.Context, t *task) error {
 }
 
 func (t *task) close() (err error) {
-	if t.sampler != nil {
+	if t.sampler != nil && !t.shared {
 		err = t.sampler.close()
 	}
 	if t.reference != nil {

@@ -66,6 +66,25 @@ func place(tb testing.TB, b *setup.Base) *setup.Placed {
 	return on
 }
 
+// drawers keeps one local sampler of every base, for the same reason.
+var drawers = map[*decoder.Model]*local{}
+
+// share lets a run use the base's model and sampler that earlier runs of the tests have used.
+func share(tb testing.TB, p *Prepared) *setup.Placed {
+	tb.Helper()
+	on := place(tb, p.Base)
+	if p.Config.Rollout.Engine != Local {
+		return on
+	}
+	if drawers[on.Model] == nil {
+		l, err := newLocal(p.Config, p.Base, on, p.Train.Terminator)
+		check(tb, err)
+		drawers[on.Model] = l
+	}
+	p.sampler = drawers[on.Model]
+	return on
+}
+
 func openModel(tb testing.TB, path string) *checkpoint.Model {
 	tb.Helper()
 	m, err := checkpoint.Open(path)

@@ -168,7 +168,7 @@ func TestStaleRolloutsAreRefused(t *testing.T) {
 	folder, err := run.Open(t.TempDir(), false)
 	check(t, err)
 	defer folder.Close()
-	task, err := p.task(context.Background(), place(t, p.Base), folder)
+	task, err := p.task(context.Background(), share(t, p), folder)
 	check(t, err)
 	defer task.close()
 	sums, err := task.on.Params.Zeros()
@@ -284,7 +284,7 @@ func TestTruncatedAnswers(t *testing.T) {
 // Every answer of a step is cut off and masked: nothing is trained on, nothing is divided by zero.
 func TestAllAnswersMasked(t *testing.T) {
 	p := prepare(t, warmConfig(t, checkpoint.Llama))
-	task, err := p.task(context.Background(), place(t, p.Base), nil)
+	task, err := p.task(context.Background(), share(t, p), nil)
 	check(t, err)
 	defer task.close()
 	task.config.Rollout.MaskTruncated = true
@@ -318,7 +318,7 @@ func TestTemperatureAndDropout(t *testing.T) {
 	folder, err := run.Open(c.Out, false)
 	check(t, err)
 	defer folder.Close()
-	_, err = p.train(context.Background(), place(t, p.Base), folder, "", nil)
+	_, err = p.train(context.Background(), share(t, p), folder, "", nil)
 	check(t, err)
 	r := records(t, c.Out, run.Train)[0]
 	if gap, ratio := value(t, r, "sampler_gap"), value(t, r, "ratio"); gap > 1e-4 || ratio != 1 {
@@ -332,7 +332,7 @@ func TestSamplerThatDisagrees(t *testing.T) {
 	folder, err := run.Open(t.TempDir(), false)
 	check(t, err)
 	defer folder.Close()
-	task, err := p.task(context.Background(), place(t, p.Base), folder)
+	task, err := p.task(context.Background(), share(t, p), folder)
 	check(t, err)
 	defer task.close()
 	honest := task.sampler

@@ -20,6 +20,7 @@ type task struct {
 	on         *setup.Placed
 	reference  *decoder.Params // nil: the base alone
 	sampler    sampler
+	shared     bool // the sampler is not the task's to close
 	scorer     *reward.Scorer
 	folder     *run.Folder
 	layout     train.Layout

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"terraloom/lora/adapter"
 	"terraloom/lora/decoder"
@@ -20,23 +21,26 @@ import (
 	"terraloom/lora/train/run"
 )
 
+// faults are what can be wrong with a server.
+type faults struct {
+	noUpdating   bool                                              // started without runtime updating: the routes do not exist
+	ignoreLoRA   bool                                              // binds no module and answers with the base
+	frozen       bool                                              // goes on answering with the first adapter, under every name
+	answersAs    string                                            // names another model in its answers
+	busy         int                                               // requests to refuse with 503 first
+	maxLen       int                                               // positions
+	spoil        func(choice map[string]any)                       // changes answers
+	rawLogProbs  bool                                              // gives other probabilities than it draws with
+	onCompletion func(r *http.Request, w http.ResponseWriter) bool // answers itself
+}
+
 // standIn behaves as a vLLM server does with --enable-lora, --max-lora-rank 16 and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, as
 // far as the trainer uses one: its routes, its errors, its defaults where a request leaves something out.
 type standIn struct {
 	tb     testing.TB
 	base   *decoder.Model
 	engine *generate.Engine
-	maxLen int
-
-	// What is wrong with it.
-	noUpdating   bool                        // started without runtime updating: the routes do not exist
-	ignoreLoRA   bool                        // binds no module and answers with the base
-	frozen       bool                        // goes on answering with the first adapter, under every name
-	answersAs    string                      // names another model in its answers
-	busy         int                         // requests to refuse with 503 first
-	spoil        func(choice map[string]any) // changes answers
-	rawLogProbs  bool                        // --logprobs-mode raw_logprobs, vLLM's default: before the temperature
-	onCompletion func(request map[string]any, w http.ResponseWriter) bool
+	faults
 
 	mu       sync.Mutex
 	adapters map[string]*decoder.Model
@@ -53,16 +57,14 @@ func newStandIn(t *testing.T, c Config) *standIn {
 	engine, err := generate.New(on.Backend, on.Model, generate.Options{Tokenizer: p.Base.Codec.Tokenizer, MaxRows: 16})
 	check(t, err)
 	t.Cleanup(engine.Close)
-	return &standIn{tb: t, base: on.Model, engine: engine, maxLen: 256, adapters: map[string]*decoder.Model{}}
+	return &standIn{tb: t, base: on.Model, engine: engine, faults: faults{maxLen: 256}, adapters: map[string]*decoder.Model{}}
 }
 
 func (s *standIn) start(t *testing.T) string {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", s.models)
-	if !s.noUpdating {
-		mux.HandleFunc("POST /v1/load_lora_adapter", s.load)
-		mux.HandleFunc("POST /v1/unload_lora_adapter", s.unload)
-	}
+	mux.HandleFunc("POST /v1/load_lora_adapter", s.load)
+	mux.HandleFunc("POST /v1/unload_lora_adapter", s.unload)
 	mux.HandleFunc("POST /v1/completions", s.completions)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -76,12 +78,21 @@ func (s *standIn) start(t *testing.T) string {
 			refuseWith(w, http.StatusUnauthorized, "Unauthorized")
 		case refuse:
 			refuseWith(w, http.StatusServiceUnavailable, "busy")
+		case s.noUpdating && strings.HasSuffix(r.URL.Path, "_lora_adapter"):
+			http.NotFound(w, r)
 		default:
 			mux.ServeHTTP(w, r)
 		}
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// must reports what should not happen in the server; its goroutines cannot end a test.
+func (s *standIn) must(err error) {
+	if err != nil {
+		s.tb.Error(err)
+	}
 }
 
 func refuseWith(w http.ResponseWriter, status int, message string) {
@@ -124,11 +135,11 @@ func (s *standIn) load(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	params, err := s.base.Bind(a)
-	check(s.tb, err)
+	s.must(err)
 	defer params.Free()
 	merged, err := s.base.Merged(params)
-	check(s.tb, err)
-	check(s.tb, s.engine.Use(body.Name, merged))
+	s.must(err)
+	s.must(s.engine.Use(body.Name, merged))
 	s.adapters[body.Name] = merged
 	s.loads = append(s.loads, body.Name)
 	if s.first == "" {
@@ -141,7 +152,7 @@ func (s *standIn) unload(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Name string `json:"lora_name"`
 	}
-	check(s.tb, json.NewDecoder(r.Body).Decode(&body))
+	s.must(json.NewDecoder(r.Body).Decode(&body))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	merged := s.adapters[body.Name]
@@ -152,14 +163,18 @@ func (s *standIn) unload(w http.ResponseWriter, r *http.Request) {
 	s.unloads = append(s.unloads, body.Name)
 	if !s.frozen {
 		delete(s.adapters, body.Name)
-		check(s.tb, s.engine.Use(body.Name, nil))
+		err := s.engine.Use(body.Name, nil)
+		for errors.Is(err, generate.ErrInUse) { // by requests whose clients have just gone
+			time.Sleep(time.Millisecond)
+			err = s.engine.Use(body.Name, nil)
+		}
+		s.must(err)
 		merged.Close()
 	}
 	fmt.Fprintf(w, "Success: LoRA adapter '%s' removed successfully.", body.Name)
 }
 
 func (s *standIn) completions(w http.ResponseWriter, r *http.Request) {
-	var raw map[string]any
 	var body struct {
 		Model       string
 		Prompt      []int32
@@ -172,10 +187,7 @@ func (s *standIn) completions(w http.ResponseWriter, r *http.Request) {
 		LogProbs    *int
 		ReturnIDs   bool `json:"return_token_ids"`
 	}
-	var text json.RawMessage
-	check(s.tb, json.NewDecoder(r.Body).Decode(&text))
-	check(s.tb, json.Unmarshal(text, &raw))
-	check(s.tb, json.Unmarshal(text, &body))
+	s.must(json.NewDecoder(r.Body).Decode(&body))
 	s.mu.Lock()
 	s.requests++
 	known := s.adapters[body.Model] != nil
@@ -188,7 +200,7 @@ func (s *standIn) completions(w http.ResponseWriter, r *http.Request) {
 		refuseWith(w, http.StatusNotFound, fmt.Sprintf("The model `%s` does not exist.", body.Model))
 		return
 	}
-	if s.onCompletion != nil && s.onCompletion(raw, w) {
+	if s.onCompletion != nil && s.onCompletion(r, w) {
 		return
 	}
 	// A model's generation_config.json speaks where the request does not: here as Qwen's does.
@@ -290,34 +302,37 @@ func TestServerRollouts(t *testing.T) {
 // What is wrong with a server ends the run before the first step, with what to do about it.
 func TestServersThatAreRefused(t *testing.T) {
 	base := warmConfig(t, "llama")
+	s := newStandIn(t, base)
+	good := s.faults
+	base = serverConfig(base, s.start(t))
 	for name, c := range map[string]struct {
-		server func(*standIn)
+		fault  func(*faults)
 		config func(*Config)
 		want   error
 		says   string
 	}{
-		"G18: binds no module":      {func(s *standIn) { s.ignoreLoRA = true }, nil, ErrSampler, "does not apply the adapter"},
-		"raw log-probabilities":     {func(s *standIn) { s.rawLogProbs = true }, func(c *Config) { c.Rollout.MaxGap = 0.01 }, ErrSampler, "off"},
-		"answers for another model": {func(s *standIn) { s.answersAs = "base" }, nil, ErrStale, `model "base"`},
-		"no runtime updating":       {func(s *standIn) { s.noUpdating = true }, nil, ErrServer, "VLLM_ALLOW_RUNTIME_LORA_UPDATING"},
-		"too short":                 {func(s *standIn) { s.maxLen = 90 }, nil, ErrServer, "--max-model-len 96"},
+		"G18: binds no module":      {func(s *faults) { s.ignoreLoRA = true }, nil, ErrSampler, "does not apply the adapter"},
+		"raw log-probabilities":     {func(s *faults) { s.rawLogProbs = true }, func(c *Config) { c.Rollout.MaxGap = 0.01 }, ErrSampler, "off"},
+		"answers for another model": {func(s *faults) { s.answersAs = "base" }, nil, ErrStale, `model "base"`},
+		"no runtime updating":       {func(s *faults) { s.noUpdating = true }, nil, ErrServer, "VLLM_ALLOW_RUNTIME_LORA_UPDATING"},
+		"too short":                 {func(s *faults) { s.maxLen = 90 }, nil, ErrServer, "--max-model-len 96"},
 		"L11: rank above its limit": {nil, func(c *Config) { c.Adapter, c.LoRA.R = "", 32 }, ErrServer, "--max-lora-rank at least 32"},
-		"no ids of tokens":          {func(s *standIn) { s.spoil = func(c map[string]any) { delete(c, "token_ids") } }, nil, ErrServer, "no token_ids"},
-		"other prompt":              {func(s *standIn) { s.spoil = func(c map[string]any) { c["prompt_token_ids"] = []int{1} } }, nil, ErrServer, "other prompt tokens"},
-		"fewer probabilities": {func(s *standIn) {
+		"no ids of tokens":          {func(s *faults) { s.spoil = func(c map[string]any) { delete(c, "token_ids") } }, nil, ErrServer, "no token_ids"},
+		"other prompt":              {func(s *faults) { s.spoil = func(c map[string]any) { c["prompt_token_ids"] = []int{1} } }, nil, ErrServer, "other prompt tokens"},
+		"fewer probabilities": {func(s *faults) {
 			s.spoil = func(c map[string]any) { c["logprobs"] = map[string]any{"token_logprobs": []float64{}} }
 		}, nil, ErrServer, "0 log-probabilities"},
-		"aborted answers": {func(s *standIn) { s.spoil = func(c map[string]any) { c["finish_reason"] = "abort" } }, nil, ErrServer, `"abort"`},
-		"no end of turn where it stops": {func(s *standIn) {
+		"aborted answers": {func(s *faults) { s.spoil = func(c map[string]any) { c["finish_reason"] = "abort" } }, nil, ErrServer, `"abort"`},
+		"no end of turn where it stops": {func(s *faults) {
 			s.spoil = func(c map[string]any) {
 				c["finish_reason"] = "stop"
 				ids := c["token_ids"].([]int32)
 				ids[len(ids)-1] = 7
 			}
 		}, nil, ErrServer, "ends no turn"},
-		"broken": {func(s *standIn) { s.busy = 1 << 30 }, nil, ErrServer, "503"},
-		"not JSON": {func(s *standIn) {
-			s.onCompletion = func(_ map[string]any, w http.ResponseWriter) bool { fmt.Fprint(w, "<html>"); return true }
+		"broken": {func(s *faults) { s.busy = 1 << 30 }, nil, ErrServer, "503"},
+		"not JSON": {func(s *faults) {
+			s.onCompletion = func(_ *http.Request, w http.ResponseWriter) bool { fmt.Fprint(w, "<html>"); return true }
 		}, nil, ErrServer, "no completion"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -326,11 +341,11 @@ func TestServersThatAreRefused(t *testing.T) {
 			if c.config != nil {
 				c.config(&config)
 			}
-			s := newStandIn(t, config)
-			if c.server != nil {
-				c.server(s)
+			s.faults = good
+			if c.fault != nil {
+				c.fault(&s.faults)
 			}
-			_, err := runOn(t, context.Background(), serverConfig(config, s.start(t)), "never", nil)
+			_, err := runOn(t, context.Background(), config, "never", nil)
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, expected %v saying %q", err, c.want, c.says)
 			}
@@ -382,10 +397,10 @@ func TestServerThatHangs(t *testing.T) {
 	c := warmConfig(t, "llama")
 	s := newStandIn(t, c)
 	ctx, cancel := context.WithCancel(context.Background())
-	s.onCompletion = func(map[string]any, http.ResponseWriter) bool {
+	s.onCompletion = func(r *http.Request, _ http.ResponseWriter) bool {
 		cancel()
-		<-ctx.Done()
-		return false
+		<-r.Context().Done()
+		return true
 	}
 	if _, err := runOn(t, ctx, serverConfig(c, s.start(t)), "never", nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

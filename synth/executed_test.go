@@ -61,7 +61,7 @@ func few(t testing.TB, regime string) []*data.Trajectory {
 		t.Fatal(err)
 	}
 	return slices.DeleteFunc(res.Trajectories, func(s *data.Trajectory) bool {
-		return !slices.Contains([]string{"seed-002", "seed-049", "seed-074", "seed-101", "seed-139", "seed-190", "seed-233"}, s.ID)
+		return !slices.Contains([]string{"seed-002", "seed-074", "seed-101", "seed-190", "seed-233"}, s.ID)
 	})
 }
 
@@ -86,17 +86,17 @@ func (m *memory) text() []byte {
 // rows do not depend on the number of workers.
 func TestExecutedInstancesAreComputed(t *testing.T) {
 	seeds := few(t, "")
-	if len(seeds) != 7 {
+	if len(seeds) != 5 {
 		t.Fatalf("%d seeds", len(seeds))
 	}
 	o := Default()
-	o.Mode, o.PerSeed, o.Workers = Execute, 3, 2
+	o.Mode, o.PerSeed, o.Workers = Execute, 2, 2
 	w := openWorld(t, "")
 	rows, rep, err := execute(t, w, seeds, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Trajectories != 3*len(seeds) || rep.AnswersDropped != 0 {
+	if rep.Trajectories != 2*len(seeds) || rep.AnswersDropped != 0 {
 		t.Errorf("%d trajectories, %d without answer", rep.Trajectories, rep.AnswersDropped)
 	}
 	for _, r := range rows.rows {
@@ -131,14 +131,16 @@ func TestExecutedInstancesAreComputed(t *testing.T) {
 func TestExecutionGoesOn(t *testing.T) {
 	seeds := few(t, "")[:3]
 	o := Default()
-	o.Mode, o.PerSeed, o.Workers = Execute, 3, 2
-	whole, _, err := execute(t, openWorld(t, ""), seeds, o)
+	o.Mode, o.PerSeed, o.Workers = Execute, 2, 2
+	w := openWorld(t, "")
+	whole, _, err := execute(t, w, seeds, o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := w.calls.Load()
 	cache := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := openWorld(t, cache)
+	w = openWorld(t, cache)
 	_, err = Run(ctx, seeds, Executed{Files: data.SeedPrograms(), Environment: w}, w, &memory{}, o, func(done, _ int) {
 		if done == 1 {
 			cancel()
@@ -147,7 +149,6 @@ func TestExecutionGoesOn(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v; want %v", err, context.Canceled)
 	}
-	first := w.calls.Load()
 	w = openWorld(t, cache)
 	rest, _, err := execute(t, w, seeds, o)
 	if err != nil {
@@ -156,13 +157,12 @@ func TestExecutionGoesOn(t *testing.T) {
 	if !bytes.Equal(whole.text(), rest.text()) {
 		t.Error("a resumed run makes other rows")
 	}
-	second := w.calls.Load()
+	if n := w.calls.Load(); n >= all {
+		t.Errorf("the resumed run makes %d calls, a whole one %d", n, all)
+	}
 	w = openWorld(t, cache)
 	if _, _, err := execute(t, w, seeds, o); err != nil || w.calls.Load() != 0 {
 		t.Errorf("a complete run is made again with %d calls (%v)", w.calls.Load(), err)
-	}
-	if first == 0 || second == 0 {
-		t.Errorf("%d calls before and %d after the interruption", first, second)
 	}
 }
 

@@ -74,6 +74,24 @@ const (
 	mean     = `{"file_list":["benchmark/out/Po_NDVI_2021-07-12.tif"]}`
 )
 
+// An image has the ground sampling distance of its collection unless it has its own.
+func TestImagesOfOneFolderDifferInGSD(t *testing.T) {
+	c, err := ParseCollections([]byte("collections:\n  two:\n    size: 64\n    gsd: 2\n    images:\n    - {name: A.png, classes: [Meadow]}\n    - {name: B.png, gsd: 0.5, classes: [Meadow]}\n"), "scenes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, err := c["two"].draw("two", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := drawn[0].scene.Truth.GSD, drawn[1].scene.Truth.GSD; a != 2 || b != 0.5 {
+		t.Errorf("%g and %g m per pixel, want 2 and 0.5", a, b)
+	}
+	if _, err := ParseCollections([]byte("collections:\n  two:\n    size: 64\n    gsd: 2\n    images:\n    - {name: A.png, gsd: -1, classes: [Meadow]}\n"), "scenes.yaml"); err == nil {
+		t.Error("a negative distance is drawn")
+	}
+}
+
 // Sessions see none of each other's files, and give the same observations.
 func TestSessionsAreAloneAndAlike(t *testing.T) {
 	e := open(t, Options{})

@@ -25,8 +25,13 @@ func ReadBenchmark(path string) ([]Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	questions := make([]Question, len(res.Trajectories))
-	for i, t := range res.Trajectories {
+	return Questions(res.Trajectories, path)
+}
+
+// Questions are trajectories as a benchmark; name stands in errors.
+func Questions(trajectories []*data.Trajectory, name string) (questions []Question, err error) {
+	questions = make([]Question, len(trajectories))
+	for i, t := range trajectories {
 		q := Question{ID: t.ID, Query: t.Query, Domain: t.Domain, Skill: t.Skill}
 		if t.Source == data.FormatEarthBench {
 			q.ID = questionID(t.Provenance.Get("entry").Text())
@@ -35,7 +40,7 @@ func ReadBenchmark(path string) ([]Question, error) {
 			q.Calls = append(q.Calls, Call{s.Tool, s.Arguments, s.Observation})
 		}
 		if q.Gold, err = goldOf(t.Answer); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", path, t.ID, err)
+			return nil, fmt.Errorf("%s: %s: %w", name, t.ID, err)
 		}
 		if q.Skill == "" {
 			if s := skills.Route(skills.Default(), t.Query, Names(q.Calls)); s != nil {

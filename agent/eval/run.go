@@ -98,6 +98,16 @@ func ReadRun(dir string) (*Run, error) {
 	return run, run.describe(filepath.Join(dir, aboutFile))
 }
 
+// ReadPrediction reads one entry of extracted_tool_calls.json and one of
+// results_summary_polished.json, as ReadRun does. Errors wrap ErrRun.
+func ReadPrediction(trace, answer strictjson.Value) (*Prediction, error) {
+	p := &Prediction{traced: true}
+	if err := (record{value: trace, path: callsFile}).trace(p); err != nil {
+		return nil, err
+	}
+	return p, (record{value: answer, path: answersFile}).answer(p)
+}
+
 // describe finds out what the run did, from run.json where it is there.
 func (r *Run) describe(path string) error {
 	r.Setting = EndToEnd

@@ -82,6 +82,10 @@ func Score(run *Run, benchmark, reference []Question, s Slice) (*Scored, error) 
 	return out, nil
 }
 
+// ScoreQuestion scores one prediction, nil where there is none, against a
+// benchmark's own trace and answer.
+func ScoreQuestion(q *Question, p *Prediction) Record { return scoreQuestion(q, q, p) }
+
 func scoreQuestion(q, b *Question, p *Prediction) Record {
 	r := Record{Question: q.ID, Domain: b.Domain, Skill: b.Skill, Failure: FailureMissing}
 	if p == nil {

@@ -64,7 +64,7 @@ type Event struct {
 	Reason      string           `json:"reason,omitempty"`
 	Reply       string           `json:"reply,omitempty"` // the model's words behind an attempt
 	Next        string           `json:"next,omitempty"`  // the tool of the next attempt
-	Code        string           `json:"code,omitempty"` // of a refusal or an error
+	Code        string           `json:"code,omitempty"`  // of a refusal or an error
 	Record      *Record          `json:"record,omitempty"`
 	Detail      json.RawMessage  `json:"detail,omitempty"`
 }

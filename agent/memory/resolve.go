@@ -30,6 +30,9 @@ type knownNumber struct {
 	from  string
 }
 
+// saved begins the message of a tool that wrote a file.
+var saved = regexp.MustCompile(`^Result saved? at `)
+
 // figure finds numbers in texts.
 var figure = regexp.MustCompile(`[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?`)
 
@@ -46,7 +49,11 @@ func NewKnown(question string, inputs strictjson.Value, guidance string, evidenc
 		for _, f := range r.Provenance.Files {
 			k.file(f.Path, from)
 		}
-		k.value(from, r.Arguments)
+		r.Arguments.Leaves("", func(_ string, leaf strictjson.Value) { // its paths are known already, or are where it meant to write
+			if leaf.Kind() == strictjson.Number {
+				k.number(leaf.Text(), from)
+			}
+		})
 		dir := r.Arguments.Get("dir_path")
 		if dir.Kind() != strictjson.String {
 			k.value(from, r.Observation)
@@ -88,7 +95,7 @@ func (k *Known) value(from string, v strictjson.Value) {
 			k.number(leaf.Text(), from)
 		case strictjson.String:
 			k.text(from, leaf.Text())
-			if p := leaf.Text(); strings.Contains(path.Base(p), ".") && !strings.ContainsAny(p, "\n") {
+			if p := saved.ReplaceAllString(leaf.Text(), ""); strings.Contains(path.Base(p), ".") && !strings.ContainsAny(p, "\n") {
 				k.file(p, from)
 			}
 		}
@@ -163,12 +170,6 @@ func (k *Known) path(at string, leaf strictjson.Value, sources *[]Source, proble
 		*sources = append(*sources, Source{Argument: at, From: from})
 		return leaf
 	}
-	for _, t := range k.texts {
-		if strings.Contains(t.text, trimmed) && strings.ContainsAny(trimmed, "/.") {
-			*sources = append(*sources, Source{Argument: at, From: t.from})
-			return leaf
-		}
-	}
 	var same []string // files whose path ends in this one, or the other way round
 	for _, q := range k.byBase[path.Base(trimmed)] {
 		if strings.HasSuffix(q, "/"+trimmed) || strings.HasSuffix(trimmed, "/"+q) || !strings.Contains(trimmed, "/") {
@@ -184,6 +185,12 @@ func (k *Known) path(at string, leaf strictjson.Value, sources *[]Source, proble
 			return leaf
 		}
 		return strictjson.Text(same[0])
+	}
+	for _, t := range k.texts {
+		if strings.Contains(t.text, trimmed) && strings.ContainsAny(trimmed, "/.") {
+			*sources = append(*sources, Source{Argument: at, From: t.from})
+			return leaf
+		}
 	}
 	if k.exists != nil && k.exists(trimmed) {
 		*sources = append(*sources, Source{Argument: at, From: "workspace"})

@@ -113,7 +113,7 @@ func answers(text string) []llm.Line {
 
 func newScene(t testing.TB, lines ...llm.Line) *scene {
 	config := Default
-	config.Planning, config.Routing, config.Checks = OneShot, ByRules, ByRules
+	config.Planning, config.Routing, config.Checks, config.Style = OneShot, ByRules, ByRules, prompt.Compact
 	config.Models = Models{Planner: "planner-adapter", Executor: "executor-adapter", Other: "base"}
 	s := &scene{TB: t, script: llm.NewScript(lines...), dir: t.TempDir() + "/run",
 		tools: &fakeTools{t: t, results: map[string][]string{}, errs: map[string]error{}},
@@ -176,15 +176,6 @@ func (o *Outcome) must(t testing.TB, status Status) *Outcome {
 		t.Fatalf("the run ended %s (%s), want %s", o.Status, o.Reason, status)
 	}
 	return o
-}
-
-func toolNamed(t testing.TB, name string) *catalogue.Tool {
-	t.Helper()
-	r, err := catalogue.Default().Resolve(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Tool
 }
 
 func (s *scene) agentCatalogue() *catalogue.Catalogue { return catalogue.Default() }

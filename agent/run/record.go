@@ -41,6 +41,9 @@ type Result struct {
 func (o *Outcome) Result() *Result {
 	r := &Result{Question: o.Task.Question, Status: o.Status, Reason: o.Reason, Answer: o.Answer, Skill: o.Skill, Plan: o.Plan, ToolCalls: len(o.Calls), Errors: o.Errors,
 		Gaps: o.Gaps, ModelCalls: o.Spent.Calls, Tokens: o.Spent.Tokens, Cost: o.Spent.Cost, Seconds: o.Spent.Seconds}
+	if r.Plan == nil {
+		r.Plan = []string{} // a list for scripts, not null
+	}
 	if o.State != nil {
 		r.StateHash, r.Accepted = o.State.Hash(), len(o.State.Evidence)
 		for _, rev := range o.State.Archive {

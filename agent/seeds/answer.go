@@ -18,7 +18,7 @@ type Answer struct {
 	At        string  `yaml:"at"` // JSON pointer into the observation
 	Decimals  int     `yaml:"decimals"`
 	Parts     []Part  `yaml:"parts"` // instead of step, at and decimals
-	Unit      string  `yaml:"unit"`
+	Unit      string  `yaml:"unit"`      // of the numbers; like the tolerance, not of an answer in words
 	Tolerance float64 `yaml:"tolerance"` // largest absolute error of a right answer's numbers
 	Text      string  `yaml:"text"`      // {value} stands for the number, {name} for the part of that name
 }
@@ -48,8 +48,14 @@ func (a *Answer) faults(steps []Step) (faults []string) {
 	if len(a.Parts) > 0 && (a.Step != "" || a.At != "" || a.Decimals != 0) {
 		bad("give either parts, or step, at and decimals")
 	}
-	if a.Tolerance <= 0 || a.Text == "" {
-		bad("tolerance above 0 and text are required")
+	numbers := slices.ContainsFunc(a.parts(), func(p Part) bool { return p.Decimals != nil })
+	switch {
+	case a.Text == "":
+		bad("text is required")
+	case numbers && a.Tolerance <= 0:
+		bad("tolerance above 0 is required")
+	case !numbers && (a.Tolerance != 0 || a.Unit != ""):
+		bad("an answer in words has no unit and no tolerance")
 	}
 	for _, p := range a.parts() {
 		if !isName.MatchString(p.Name) {

@@ -73,14 +73,18 @@ func build(ctx context.Context, env *environment.Environment, f *Family, s Seed)
 	if k := sc.unused(f, s); k != "" {
 		return nil, fmt.Errorf("parameter %q is used nowhere", k)
 	}
-	t.Provenance = strictjson.Obj(
-		strictjson.Member{Key: "core", Value: strictjson.Int(s.Core())}, strictjson.Member{Key: "family", Value: strictjson.Text(f.Name)},
-		strictjson.Member{Key: "objective", Value: strictjson.Text(f.Objective)},
-		strictjson.Member{Key: "question_if", Value: strictjson.Text(questions["if"])}, strictjson.Member{Key: "question_ap", Value: strictjson.Text(questions["ap"])},
-		strictjson.Member{Key: "prepared", Value: inputs.prepared},
-		strictjson.Member{Key: "unit", Value: strictjson.Text(f.Answer.Unit)}, strictjson.Member{Key: "tolerance", Value: strictjson.Float(f.Answer.Tolerance)},
-		strictjson.Member{Key: "coverage", Value: inputs.coverage}, strictjson.Member{Key: "artefacts", Value: strictjson.List(artefacts...)},
+	members := []strictjson.Member{
+		{Key: "core", Value: strictjson.Int(s.Core())}, {Key: "family", Value: strictjson.Text(f.Name)},
+		{Key: "objective", Value: strictjson.Text(f.Objective)},
+		{Key: "question_if", Value: strictjson.Text(questions["if"])}, {Key: "question_ap", Value: strictjson.Text(questions["ap"])},
+		{Key: "prepared", Value: inputs.prepared},
+	}
+	if f.Answer.Tolerance > 0 { // numbers
+		members = append(members, strictjson.Member{Key: "unit", Value: strictjson.Text(f.Answer.Unit)}, strictjson.Member{Key: "tolerance", Value: strictjson.Float(f.Answer.Tolerance)})
+	}
+	members = append(members, strictjson.Member{Key: "coverage", Value: inputs.coverage}, strictjson.Member{Key: "artefacts", Value: strictjson.List(artefacts...)},
 		strictjson.Member{Key: "world", Value: strictjson.Int(environment.WorldSeed)})
+	t.Provenance = strictjson.Obj(members...)
 	for i, uses := range slots.Analyze(t).Uses {
 		t.Steps[i].Uses = uses
 	}

@@ -86,6 +86,7 @@ func (s *Surface) retrieve(_ context.Context, args strictjson.Value) (tools.Resu
 	})
 	e := tools.Evidence{Family: tools.Retrieve, Formula: "cards by the words that they share with the query", Used: len(hits)}
 	if len(hits) == 0 {
+		e.Nodes = []tools.Node{{Name: Retrieve, Output: strictjson.NullValue(), Total: len(cards), Status: tools.Insufficient, Reason: "no shared word"}}
 		return lacking(e, "no card is about this; use the words of a sensor, quantity or analysis"), nil
 	}
 	var list []strictjson.Value

@@ -82,8 +82,12 @@ func (r *Registry) audit(name string, args strictjson.Value) AuditedCall {
 		if _, err := r.Call(name, args); err != nil {
 			return impossible("undefined", err.Error())
 		}
-	} else if err := checkLists(found.Tool, bound.Args); err != nil {
-		return impossible("lists of unequal length", err.Error())
+	} else if err := checkLists(found.Tool, bound.Args, Correct); err != nil {
+		reason := err.Error()
+		if checkLists(found.Tool, bound.Args, EarthAgent) == nil {
+			reason += " (compat " + string(EarthAgent) + " runs it, up to the end of the shortest list)"
+		}
+		return impossible("lists of unequal length", reason)
 	}
 	c := AuditedCall{Class: Native}
 	var reasons []string
@@ -125,8 +129,8 @@ func checkPaths(tool *catalogue.Tool, args strictjson.Value) error {
 }
 
 // checkLists runs a tool's own check of the numbers of its paths.
-func checkLists(tool *catalogue.Tool, args strictjson.Value) error {
-	c := &Call{Context: context.Background(), Args: args, tool: tool}
+func checkLists(tool *catalogue.Tool, args strictjson.Value, compat Compat) error {
+	c := &Call{Context: context.Background(), Args: args, Compat: compat, tool: tool}
 	for _, products := range rasterProducts {
 		if p := products[tool.Name]; p != nil {
 			_, _, err := p.scenes(c)

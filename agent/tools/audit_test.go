@@ -71,9 +71,15 @@ func TestAuditOfTheReferenceCalls(t *testing.T) {
 	if len(a.Calls) != 1335 || a.Count(Native) != 1215 || a.Count(ByAlias) != 104 || a.Count(Impossible) != 16 {
 		t.Errorf("%d calls, %d native, %d by alias, %d impossible; want 1335, 1215, 104, 16", len(a.Calls), a.Count(Native), a.Count(ByAlias), a.Count(Impossible))
 	}
+	shortest := 0
 	for _, c := range a.Calls {
 		if c.Class == Impossible && c.Kinds[0] == "unknown tool" {
 			t.Errorf("%s step %d: %s", c.Seed, c.Step, c.Reason)
 		}
+		shortest += boolInt(strings.Contains(c.Reason, "up to the end of the shortest list"))
+	}
+	// The rest are paths of another machine and words for a number.
+	if shortest != 9 {
+		t.Errorf("%d of the impossible calls run under %s, want 9", shortest, EarthAgent)
 	}
 }

@@ -66,6 +66,8 @@ func TestRetrievals(t *testing.T) {
 			want: saved, files: x(2, no, no, no)},
 		{tool: "calculate_water_turbidity_ntu", args: `{"input_red_path":"d/ntu.tif","output_path":"q/x.tif","method":"log","a":2,"b":10}`,
 			want: saved, files: x(10-2*2.302585093, no, no, no)},
+		{tool: "calculate_water_turbidity_ntu", args: `{"input_red_path":["d/ntu.tif"],"output_path":["q/x.tif"],"a":50,"b":1}`,
+			want: `[` + saved + `]`, files: x(6, 1, 0, no)},
 		// NDVI ≥ 0.5: pixels 1 and 2 (the fourth has no temperature in kelvin but 0 is a number)
 		{tool: "calculate_mean_lst_by_ndvi", args: `{"red_paths":["d/red.tif","d/red.tif"],"nir_paths":["d/nir.tif","d/nir.tif"],"lst_paths":["d/night.tif","d/bt32.tif"],"ndvi_threshold":0.45,"mode":"above"}`,
 			want: `299.2`, used: 5},

@@ -191,6 +191,10 @@ func TestMasksAndMaps(t *testing.T) {
 		{tool: "radiometric_correction_sr", args: `{"input_band_path":"d/sr.tif","output_path":"q/x.tif"}`, want: savedX, files: x(no, 0.075, 0.35, 0.625, 0.9, 1.175)},
 		{tool: "apply_cloud_mask", args: `{"sr_band_path":"d/sr.tif","qa_pixel_path":"d/qa.tif","output_path":"q/x.tif"}`, want: savedX, files: x(no, 10000, no, no, no, no)},
 		{tool: "apply_cloud_mask", args: `{"sr_band_path":"d/sr.tif","qa_pixel_path":"d/qafill.tif","output_path":"q/y.tif"}`, want: "insufficient", says: "QA_PIXEL marks every pixel"},
+		// lists: the scene without a clear pixel is missing in the answer
+		{tool: "apply_cloud_mask", args: `{"sr_band_path":["d/sr.tif","d/sr.tif"],"qa_pixel_path":["d/qa.tif","d/qafill.tif"],"output_path":["q/x.tif","q/y.tif"]}`,
+			want: `[` + savedX + `,null]`, files: x(no, 10000, no, no, no, no), warns: "q/y.tif: QA_PIXEL marks every pixel"},
+		{tool: "apply_cloud_mask", args: `{"sr_band_path":["d/sr.tif","d/sr.tif"],"qa_pixel_path":["d/qa.tif"],"output_path":["q/x.tif","q/y.tif"]}`, want: "error", says: "1 paths, but output_path has 2"},
 		// the middle counts for no side; the others are north-east (half each) and east
 		{tool: "analyze_hotspot_direction", args: `{"hotspot_map_path":"d/side.tif"}`, want: `"east"`, used: 3},
 		{tool: "analyze_hotspot_direction", args: `{"hotspot_map_path":"d/ring.tif"}`, want: `"north"`, warns: "north and south hold equally many"},

@@ -89,7 +89,7 @@ func Rules(o *Outcome) Verdict {
 	if mark := marker(r.Value); mark != "" {
 		return refuse(Retry, CodeMarker, "the tool reports an error: %s", mark)
 	}
-	for _, rule := range []func(*Outcome) Verdict{empty, finite, coverage, span, pixels} {
+	for _, rule := range []func(*Outcome) Verdict{empty, finite, coverage, written, span, pixels} {
 		if v := rule(o); v.Decision != "" {
 			return v
 		}
@@ -221,6 +221,19 @@ func coverage(o *Outcome) Verdict {
 		return refuse(Retry, CodeBatch, "%d inputs, %d results", len(inputs), got)
 	}
 	return refuse(Retry, CodeBatch, "%d inputs, %d results; missing: %s", len(inputs), got, few(missing))
+}
+
+// written wants the files of a tool that makes files: an observation that only
+// says so is no evidence.
+func written(o *Outcome) Verdict {
+	makes := false
+	for _, p := range o.Tool.Params {
+		makes = makes || p.IO == "out"
+	}
+	if makes && len(o.Result.Artefacts) == 0 && len(o.Result.Evidence.Bands) > 0 {
+		return refuse(Retry, CodeEmpty, "the tool names no file that it wrote")
+	}
+	return Verdict{}
 }
 
 // Inputs are the paths of a call's longest list of input files.

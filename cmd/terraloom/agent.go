@@ -34,7 +34,8 @@ import (
 
 func newAgentCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "agent", Short: "Answer Earth-observation questions with tools, and look at runs"}
-	prior := &cobra.Command{Use: "prior", Short: "The reliability prior of the observation protocol"}
+	prior := &cobra.Command{Use: "prior", Short: "The reliability prior of the observation protocol",
+		Example: "  terraloom agent prior fit runs/calibration_AP --benchmark calibration.json --out prior.json"}
 	prior.AddCommand(newAgentPriorFitCmd())
 	needVerb(prior)
 	cmd.AddCommand(newAgentRunCmd(), newAgentShowCmd(), prior)
@@ -47,13 +48,14 @@ var errUnanswered = errors.New("the question is not answered from sufficient evi
 // llmFlags name the model of an agent: a server, a script, or a local base with
 // adapters.
 type llmFlags struct {
-	engine               backendFlags
-	url, model, base     string
-	planner, executor    string
-	adapters             []string
-	priceIn, priceOut    float64
-	timeout              time.Duration
-	tries, rows, maxBody int
+	engine            backendFlags
+	url, model, base  string
+	planner, executor string
+	adapters          []string
+	priceIn, priceOut float64
+	timeout           time.Duration
+	tries             int
+	rows              int // completions decoded together, of a local model
 }
 
 func (f *llmFlags) add(cmd *cobra.Command) {
@@ -162,11 +164,11 @@ func namedAdapters(list []string) ([]generate.Named, error) {
 
 // agentFlags configure an agent.
 type agentFlags struct {
-	config                                                      agent.Config
-	mode, planning, arguments, checks, routing, protocol, style string
-	noSkills, noEarlyStop                                       bool
-	skillsDir, prior                                            string
-	llm                                                         llmFlags
+	config                                                agent.Config
+	planning, arguments, checks, routing, protocol, style string
+	noEarlyStop                                           bool
+	skillsDir, prior                                      string
+	llm                                                   llmFlags
 }
 
 func (f *agentFlags) add(cmd *cobra.Command) {
@@ -200,9 +202,6 @@ func (f *agentFlags) agent(ctx context.Context) (a *agent.Agent, done func(), er
 	}
 	a = &agent.Agent{Price: llm.Price{Prompt: f.llm.priceIn, Completion: f.llm.priceOut}}
 	if f.prior != "" {
-		if c.Protocol != rsure.Full {
-			return nil, nil, usageError{errors.New("--prior is for --protocol full")}
-		}
 		if a.Prior, err = rsure.ReadPrior(f.prior); err != nil {
 			return nil, nil, inputError{err}
 		}
@@ -254,6 +253,9 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 			}
 			if plan != "" {
 				task.Plan = strings.Split(plan, ",")
+			}
+			if from.prior != "" && from.protocol != string(rsure.Full) {
+				return usageError{errors.New("--prior is for --protocol full")}
 			}
 			if kit == "surface" && from.config.Mode != agent.ReAct {
 				return usageError{errors.New("--tools surface is for --mode react: plans name tools of the kit")}
@@ -386,7 +388,7 @@ func printProgress(w io.Writer, p *agent.Progress) {
 	case memory.Planned:
 		text = "plan " + strings.Join(p.Tools, ", ")
 	case memory.Refused:
-		text = fmt.Sprintf("refused (%s) %s: %s", p.Code, strings.Join(p.Tools, ", "), p.Reason)
+		text = fmt.Sprintf("refused (%s) [%s]: %s", p.Code, strings.Join(p.Tools, ", "), p.Reason)
 	case memory.Called:
 		text = fmt.Sprintf("%d %s …", p.Node, p.Tool)
 	case memory.Tried:

@@ -19,7 +19,7 @@ import (
 
 func newEvalCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "eval", Short: "Score recorded runs, compare and report them; measure models on records"}
-	cmd.AddCommand(newEvalScoreCmd(), newEvalCompareCmd(), newEvalReportCmd(), newEvalRecordsCmd())
+	cmd.AddCommand(newEvalRunCmd(), newEvalScoreCmd(), newEvalCompareCmd(), newEvalReportCmd(), newEvalRecordsCmd())
 	return cmd
 }
 

@@ -24,7 +24,7 @@ func TestGrpoDryRun(t *testing.T) {
 	}
 	for _, config := range configs {
 		out := filepath.Join(t.TempDir(), "run")
-		text, err := verb(t, newGrpoCmd(), "--config", config, "--set", "base="+base, "--set", "dataset="+dataset, "--set", "out="+out, "--dry-run")
+		text, err := verb(t, newGrpoCmd(), "--config", config, "--set", "base="+base, "--set", "dataset="+dataset, "--set", "out="+out, "--set", "adapter=", "--dry-run")
 		if err != nil {
 			t.Errorf("%s: %v", config, err)
 			continue

@@ -13,6 +13,7 @@ import (
 // outcome is what a command line did.
 type outcome struct {
 	stdout string
+	logs   string
 	err    string
 	code   int
 }
@@ -27,7 +28,7 @@ func terraloom(t testing.TB, args ...string) outcome {
 	root.SetArgs(withSample(args))
 	ctx := context.Background()
 	err := root.ExecuteContext(ctx)
-	o := outcome{stdout: out.String()}
+	o := outcome{stdout: out.String(), logs: logs.String()}
 	if err != nil {
 		o.err, o.code = err.Error(), exitCode(ctx, err)
 	}

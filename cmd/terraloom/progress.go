@@ -48,6 +48,14 @@ func (p *progress) at(done, total int) {
 	}
 }
 
+// say puts other words before the bar, such as running scores.
+func (p *progress) say(what string) {
+	p.what = what
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
 func (p *progress) finish() {
 	if p.bar != nil {
 		_ = p.bar.Finish()

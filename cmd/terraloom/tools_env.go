@@ -104,10 +104,11 @@ func openArchive(source, dir string) (a archive.Archive, done func(), err error)
 			return nil, nil, err
 		}
 		temporary := dir
-		done = func() { _ = os.RemoveAll(temporary) } // the system clears what is left of it
+		remove := func() { _ = os.RemoveAll(temporary) } // the system clears what is left of it
+		done = remove
 		defer func() {
 			if err != nil {
-				done()
+				remove()
 			}
 		}()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,32 +133,21 @@ func TestToolsPerceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	const args = `{"input_image_path":"a.png"}`
-	out, err := toolsRun(t, nil, "call", "MSCN", "--workspace", dir, "--perceiver", truths, "--args", args)
+	out, err := toolsRun(t, nil, "call", "MSCN", "--workspace", dir, "--perceiver", "scenes:"+truths, "--args", args)
 	if err != nil || !strings.HasPrefix(out, `{"predicted_class":"`) {
 		t.Errorf("%v: %s", err, out)
 	}
 	for _, c := range []struct {
 		source string
 		code   int
-	}{{"ftp://x", exitUsage}, {filepath.Join(dir, "none"), exitInput}, {filepath.Join(dir, "a.png"), exitInput}} {
+	}{{"ftp://x", exitUsage}, {truths, exitUsage}, {"scenes:" + filepath.Join(dir, "none"), exitInput}, {"scenes:" + filepath.Join(dir, "a.png"), exitInput},
+		{"mcp:http://127.0.0.1:1/mcp", exitInput}, {"mcp:" + filepath.Join(dir, "none"), exitInput}} {
 		if _, err := toolsRun(t, nil, "call", "MSCN", "--workspace", dir, "--perceiver", c.source, "--args", args); exitCode(t.Context(), err) != c.code {
 			t.Errorf("%s: %v, want exit %d", c.source, err, c.code)
 		}
 	}
-	if _, err := toolsRun(t, nil, "call", "MSCN", "--perceiver", truths, "--args", args); exitCode(t.Context(), err) != exitUsage {
+	if _, err := toolsRun(t, nil, "call", "MSCN", "--perceiver", "scenes:"+truths, "--args", args); exitCode(t.Context(), err) != exitUsage {
 		t.Errorf("a perceiver without a workspace: %v", err)
-	}
-}
-
-func TestToolsArchive(t *testing.T) {
-	dir := t.TempDir()
-	const args = `{"source":"MOD13A2","bands":["NDVI"],"bbox":[-101.84,20.98,-101.74,21.08],"time_range":["2022-03-06","2022-03-06"],"scale_m":1000,"base_save_name":"q/leon"}`
-	out, err := toolsRun(t, nil, "call", "download_product", "--workspace", dir, "--archive", "synthetic", "--args", args)
-	if err != nil || out != "[\"benchmark/out/q/leon_NDVI_2022-03-06.tif\"]\n" {
-		t.Errorf("%v: %s", err, out)
-	}
-	if _, err := toolsRun(t, nil, "call", "download_product", "--workspace", dir, "--archive", filepath.Join(dir, "none"), "--args", args); exitCode(t.Context(), err) != exitInput {
-		t.Errorf("a missing folder: %v", err)
 	}
 }
 
@@ -189,23 +179,82 @@ func TestToolsBatch(t *testing.T) {
 	}
 }
 
-// Every recorded execution of the public kit is a line of a batch.
+// Every recorded execution of the public kit is a line of a batch, and its
+// recorded output comes out within 1e-9.
 func TestToolsBatchGolden(t *testing.T) {
 	shared := os.Getenv("TERRALOOM_SHARED")
 	if shared == "" {
 		shared = filepath.Join("..", "..", "..", "shared")
 	}
 	golden := filepath.Join(shared, "earth-bench", "tool_golden.jsonl")
-	if _, err := os.Stat(golden); err != nil {
+	file, err := os.Open(golden)
+	if err != nil {
 		t.Skipf("set TERRALOOM_SHARED to the folder that holds earth-bench/tool_golden.jsonl: %v", err)
 	}
+	defer file.Close()
 	out, err := toolsRun(t, nil, "call", "--batch", golden, "--compat", "earth-agent")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(out, `{"output":`); n != 978 || strings.Contains(out, `{"error":`) {
-		t.Errorf("%d outputs, want 978 and no error", n)
+	got := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	n := 0
+	err = strictjson.Lines(file, "golden", func(line int, v strictjson.Value) error {
+		if n == len(got) {
+			return fmt.Errorf("line %d has no answer", line)
+		}
+		answer, err := strictjson.Parse([]byte(got[n]))
+		if err != nil {
+			return err
+		}
+		want, err := strictjson.Parse([]byte(v.Get("output").Text()))
+		if err != nil {
+			return err
+		}
+		n++
+		if !sameNumbers(answer.Get("output"), want, v.Get("input"), 1e-9) {
+			t.Errorf("line %d: %s %.200s\ngot  %s\nwant %s", line, v.Get("tool").Text(), v.Get("input").JSON(), got[n-1], want.JSON())
+		}
+		return nil
+	})
+	if err != nil || n != 978 || len(got) != n {
+		t.Errorf("%d of %d answers, want 978: %v", n, len(got), err)
 	}
+}
+
+// sameNumbers compares observations leaf by leaf. A number that is 0 up to the
+// rounding of the arguments' own size counts as 0.
+func sameNumbers(got, want, input strictjson.Value, tolerance float64) bool {
+	size := 0.0
+	input.Leaves("", func(_ string, v strictjson.Value) {
+		if f, ok := v.Float(); ok {
+			size = max(size, math.Abs(f))
+		}
+	})
+	type leaf struct {
+		pointer string
+		value   strictjson.Value
+	}
+	leaves := func(v strictjson.Value) (list []leaf) {
+		v.Leaves("", func(p string, w strictjson.Value) { list = append(list, leaf{p, w}) })
+		return list
+	}
+	a, b := leaves(got), leaves(want)
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, okX := a[i].value.Float()
+		y, okY := b[i].value.Float()
+		switch {
+		case a[i].pointer != b[i].pointer || okX != okY:
+			return false
+		case !okX && !a[i].value.Equal(b[i].value):
+			return false
+		case okX && math.Abs(x-y) > max(tolerance*max(math.Abs(x), math.Abs(y)), 1e-14*size):
+			return false
+		}
+	}
+	return true
 }
 
 func TestToolsAudit(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"terraloom/lora/backend/backendtest"
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/decoder"
+	"terraloom/lora/wheel"
 )
 
 func TestMain(m *testing.M) {
@@ -287,14 +288,15 @@ with torch.no_grad():
 print((y * g["attention_mask"].unsqueeze(-1) - g["logits"]).abs().max().item())
 `
 
-// TestPEFTLoads needs a Python with torch, transformers and peft: $TERRALOOM_PYTHON.
+// TestPEFTLoads: PEFT computes the golden logits from adapters that this package has read and written again. It needs a
+// Python with torch, transformers and peft.
 func TestPEFTLoads(t *testing.T) {
-	python := os.Getenv("TERRALOOM_PYTHON")
-	if python == "" {
-		t.Skip("set TERRALOOM_PYTHON to a Python with torch, transformers and peft")
+	python, err := wheel.Python()
+	if err != nil {
+		t.Skip(err)
 	}
 	if err := exec.Command(python, "-c", "import torch, transformers, peft").Run(); err != nil {
-		t.Skipf("%s lacks torch, transformers or peft: %v", python, err)
+		t.Skipf("%s lacks torch, transformers or peft (TERRALOOM_PYTHON names another Python): %v", python, err)
 	}
 	each(t, func(t *testing.T, base *checkpoint.Model, dir string) {
 		if name := t.Name(); !strings.HasSuffix(name, "/llama/dora") && !strings.HasSuffix(name, "/qwen35-text/lora") {

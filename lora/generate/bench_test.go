@@ -77,7 +77,7 @@ func BenchmarkDecode(b *testing.B) {
 
 func decodeRows(b *testing.B, m *decoder.Model, rows int, draw string) {
 	const prompt, length = 448, 64
-	e := newEngine(b, m, Options{MaxRows: rows})
+	e := newEngine(b, m, Options{MaxRows: rows, Chunk: 32}) // as trainers draw their rollouts
 	var first, last time.Time
 	requests := make([]Request, rows)
 	for i := range requests {

@@ -3,12 +3,13 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"terraloom/lora/wheel"
 )
 
 // checkWritten writes b, reads it back and compares all that defines it.
@@ -88,9 +89,9 @@ func TestSave(t *testing.T) {
 
 // TestReferenceLoadsWrittenFiles has Hugging Face tokenizers load what Save and WriteJSON write.
 func TestReferenceLoadsWrittenFiles(t *testing.T) {
-	python := os.Getenv("TERRALOOM_PYTHON")
-	if python == "" {
-		python = "python3"
+	python, err := wheel.Python()
+	if err != nil {
+		t.Skip(err)
 	}
 	if err := exec.Command(python, "-c", "import tokenizers").Run(); err != nil {
 		t.Skipf("%s cannot import tokenizers (set TERRALOOM_PYTHON to an interpreter that can): %v", python, err)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"terraloom/data"
+	"terraloom/lora/wheel"
 )
 
 func check(tb testing.TB, err error) {
@@ -206,9 +207,9 @@ func TestTensorBoardEvents(t *testing.T) {
 
 // TensorBoard itself reads the files. Needs a Python with the tensorboard package, named by TERRALOOM_PYTHON.
 func TestTensorBoardPython(t *testing.T) {
-	python := os.Getenv("TERRALOOM_PYTHON")
-	if python == "" {
-		python = "python3"
+	python, err := wheel.Python()
+	if err != nil {
+		t.Skip(err)
 	}
 	if err := exec.Command(python, "-c", "import tensorboard").Run(); err != nil {
 		t.Skipf("no Python with tensorboard (set TERRALOOM_PYTHON): %v", err)

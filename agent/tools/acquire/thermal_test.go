@@ -1,4 +1,4 @@
-package kit
+package acquire
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func newLab(t *testing.T) *lab {
 		}
 	})
 	a := synthetic.New(1, nil)
-	r, err := tools.New(tools.Correct, tools.WithWorkspace(w), tools.WithArchive(New(a)))
+	r, err := tools.New(tools.Correct, tools.WithWorkspace(w), tools.WithArchive(From(a)))
 	if err != nil {
 		t.Fatal(err)
 	}
