@@ -45,7 +45,7 @@ seeds: build
 # The whole pipeline on the bundled tiny base, about five minutes on two cores: a dataset from the bundled seeds (or from a
 # file: make run SEEDS=question.json), the Planner by SFT, the Executor by GRPO, and both on seeds held out from training.
 run: setup
-	$(BIN) synth run $(if $(SEEDS),--seeds $(SEEDS)) --style brief --per-seed $(PER_SEED) --out $(OUT)/dataset --force
+	$(BIN) synth run $(if $(SEEDS),--seeds $(SEEDS)) --mode propagate --style brief --per-seed $(PER_SEED) --out $(OUT)/dataset --force
 	rm -rf $(OUT)/planner $(OUT)/executor
 	$(BIN) sft --config configs/tiny-planner.yaml --set dataset=$(OUT)/dataset --set out=$(OUT)/planner
 	$(BIN) grpo --config configs/tiny-executor.yaml --set dataset=$(OUT)/dataset --set out=$(OUT)/executor
@@ -60,14 +60,14 @@ smollm2: DIR := out/smollm2
 smollm2: setup
 	$(BIN) model pull smollm2-135m
 	rm -rf $(DIR)
-	$(BIN) synth run $(if $(SEEDS),--seeds $(SEEDS)) --style brief --per-seed $(PER_SEED) --out $(DIR)/dataset
+	$(BIN) synth run $(if $(SEEDS),--seeds $(SEEDS)) --mode propagate --style brief --per-seed $(PER_SEED) --out $(DIR)/dataset
 	$(BIN) sft --config configs/smollm2-planner.yaml
 	$(BIN) sft --config configs/smollm2-executor-warm.yaml
 	$(BIN) grpo --config configs/smollm2-executor.yaml
 	$(BIN) eval records --model smollm2-135m --adapter sft=$(DIR)/planner/adapter --dataset $(DIR)/dataset --role planner --rows 32 --max-prompt 1024 --max-tokens 160
 	$(BIN) eval records --model smollm2-135m --adapter warm=$(DIR)/executor-warm/adapter --adapter grpo=$(DIR)/executor/adapter --dataset $(DIR)/dataset --role executor --rows 48 --max-prompt 416 --max-tokens 96
 
-# Makes the bundled tiny base anew, in about half an hour on two cores.
+# Makes the bundled tiny base anew, in about a quarter of an hour on two cores.
 tiny-base: setup
 	rm -rf out/tiny-base
 	$(BIN) synth compose --count 20000 --seed 1 --out out/tiny-base/practice

@@ -77,6 +77,14 @@ func TestLearnsFourNodes(t *testing.T) {
 			t.Errorf("step %d: sampler and training differ by %v", r.Step, gap)
 		}
 	}
+	// What is neither generation nor training is below a twentieth of a step.
+	other := 0.0
+	for _, r := range steps {
+		other += value(t, r, "share_other") / float64(len(steps))
+	}
+	if other > 0.05 {
+		t.Errorf("%.1f %% of a step is neither generation nor training", 100*other)
+	}
 	// G10: the reference is the base with the starting adapter.
 	if kl := value(t, steps[0], "kl"); kl > 1e-9 {
 		t.Errorf("KL %v in the first step", kl)

@@ -133,16 +133,31 @@ func (n *neighbours) add(s *signature) {
 	})
 }
 
-// features are the words by which instances are compared: the question and what
-// was drawn for it. The skeleton, which instances of a seed share, is left out.
+// features are the words by which instances are compared: the question, what was
+// drawn for it and, where observations are computed, the numbers and words that
+// the tools found. The skeleton, which instances of a seed share, is left out.
 func features(t *data.Trajectory) []string {
 	w := words(t.Query)
 	for i := range t.Slots.Len() {
 		w = append(w, t.Slots.Key(i))
 		w = append(w, words(t.Slots.Index(i).Text())...)
 	}
+	if t.Provenance.Get("mode").Text() != Execute {
+		return w
+	}
+	for i := range t.Steps {
+		n := 0
+		t.Steps[i].Observation.Leaves("", func(_ string, leaf strictjson.Value) {
+			if n++; n <= found && !strings.Contains(leaf.Text(), "/") { // paths follow from what was drawn
+				w = append(w, leaf.Text())
+			}
+		})
+	}
 	return w
 }
+
+// found is how many values of an observation count.
+const found = 12
 
 // contentHash identifies what a trajectory says, whatever its ids; texts that
 // differ in their Unicode composition alone say the same.

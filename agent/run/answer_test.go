@@ -65,6 +65,21 @@ func TestAGT28AnswerFromEvidence(t *testing.T) {
 	}
 }
 
+// By rule the answer is the last accepted number with the task's unit, and no model
+// is asked for it.
+func TestAnswerByRule(t *testing.T) {
+	s := smooth(t)
+	s.agent.Config.Answers, s.task.Unit = ByRules, "nW per year"
+	if o := s.run().must(t, Answered); o.Answer != "1.25 nW per year" || len(s.script.Asked("answer")) != 0 {
+		t.Errorf("%q", o.Answer)
+	}
+	s = newScene(t, planner("get_filelist"), always(args("get_filelist", "no")))
+	s.agent.Config.Answers, s.agent.Config.Limits.Repairs = ByRules, 0
+	if o := s.run().must(t, Incomplete); o.Answer != "" {
+		t.Errorf("without evidence: %q", o.Answer)
+	}
+}
+
 // The controller's rules come before its model.
 func TestControllerRulesFirst(t *testing.T) {
 	s := smooth(t)

@@ -92,6 +92,7 @@ type Config struct {
 	Checks    Checks       `json:"checks"`
 	Skills    bool         `json:"skills"` // false: no skill is chosen, all tools are candidates
 	Routing   Checks       `json:"routing"`
+	Answers   Checks       `json:"answers"`    // ByRules: the last accepted number, for models too small to write
 	EarlyStop bool         `json:"early_stop"` // the checker may end the workflow
 	Style     prompt.Style `json:"style"`      // of prompts; that of training
 	Models    Models       `json:"models"`
@@ -102,7 +103,7 @@ type Config struct {
 
 // Default is the agent of the papers on one model.
 var Default = Config{
-	Mode: EndToEnd, Planning: Debate, Arguments: ByText, Checks: ByModel, Routing: ByModel, Skills: true, EarlyStop: true, Style: prompt.Full,
+	Mode: EndToEnd, Planning: Debate, Arguments: ByText, Checks: ByModel, Routing: ByModel, Answers: ByModel, Skills: true, EarlyStop: true, Style: prompt.Full,
 	Protocol: rsure.Off, RSure: rsure.Limits{FollowUps: rsure.DefaultLimits.FollowUps, Calibrate: rsure.DefaultLimits.Calibrate}, Limits: DefaultLimits,
 }
 
@@ -122,6 +123,7 @@ func (c *Config) Validate() error {
 	oneOf("arguments", string(c.Arguments), string(ByText), string(ByCall))
 	oneOf("checks", string(c.Checks), string(ByRules), string(ByModel))
 	oneOf("routing", string(c.Routing), string(ByRules), string(ByModel))
+	oneOf("answers", string(c.Answers), string(ByRules), string(ByModel))
 	oneOf("protocol", string(c.Protocol), string(rsure.Off), string(rsure.Deterministic), string(rsure.Full))
 	if _, err := prompt.ParseStyle(string(c.Style)); err != nil {
 		errs = append(errs, err)
@@ -154,6 +156,7 @@ type Task struct {
 	Question    string           `json:"question"`
 	Inputs      strictjson.Value `json:"inputs"`      // what is at hand, or must be got
 	Requirement string           `json:"requirement"` // form of the answer; "" for free text
+	Unit        string           `json:"unit"`        // of a numeric answer; "" where unknown
 	Plan        []string         `json:"plan"`        // of OraclePlan
 }
 

@@ -194,7 +194,9 @@ func TestResumeAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	for kill := range 40 {
+	wait := 30 * time.Millisecond
+	for kill := range 60 {
+		wait += wait / 8 // a slow machine gets as far as a fast one, later
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), childDir+"="+dir, "TMPDIR="+t.TempDir())
 		if err := cmd.Start(); err != nil {
@@ -209,7 +211,7 @@ func TestResumeAfterKill(t *testing.T) {
 			}
 			finished(t, dir, kill)
 			return
-		case <-time.After(time.Duration(30+7*kill) * time.Millisecond):
+		case <-time.After(wait):
 			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				t.Fatal(err)
 			}

@@ -17,7 +17,7 @@ type Answer struct {
 	Step      string  `yaml:"step"`
 	At        string  `yaml:"at"` // JSON pointer into the observation
 	Decimals  int     `yaml:"decimals"`
-	Parts     []Part  `yaml:"parts"` // instead of step, at and decimals
+	Parts     []Part  `yaml:"parts"`     // instead of step, at and decimals
 	Unit      string  `yaml:"unit"`      // of the numbers; like the tolerance, not of an answer in words
 	Tolerance float64 `yaml:"tolerance"` // largest absolute error of a right answer's numbers
 	Text      string  `yaml:"text"`      // {value} stands for the number, {name} for the part of that name

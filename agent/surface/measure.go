@@ -43,6 +43,9 @@ func (s *Surface) measure(ctx context.Context, args strictjson.Value) (tools.Res
 	return s.quantify("spec/", args.Get("spec"), all, e)
 }
 
+// maxExtent bounds the side of a stated extent, in pixels.
+const maxExtent = 1_000_000
+
 // source gives the layers of one source.
 func (s *Surface) source(ctx context.Context, param string, src strictjson.Value, e *tools.Evidence) ([]*layer, error) {
 	mode := src.Get("mode").Text()
@@ -50,8 +53,8 @@ func (s *Surface) source(ctx context.Context, param string, src strictjson.Value
 	switch images := strs(src.Get("image_paths")); {
 	case mode == "extent":
 		box, _ := floats(src.Get("extent"))
-		if len(box) != 4 || !(box[0] < box[2] && box[1] < box[3]) {
-			return nil, bad(param+"extent", "give x1, y1, x2, y2 with x1 < x2 and y1 < y2")
+		if len(box) != 4 || !(box[0] >= 0 && box[1] >= 0 && box[0] < box[2] && box[1] < box[3] && max(box[2], box[3]) <= maxExtent) {
+			return nil, bad(param+"extent", "give x1, y1, x2, y2 with 0 ≤ x1 < x2 and 0 ≤ y1 < y2, at most %d", maxExtent)
 		}
 		l := &layer{mode: mode, image: "extent", width: int(math.Ceil(box[2])), height: int(math.Ceil(box[3])), exact: true, backend: "caller", weights: "stated by the caller", gsd: gsd}
 		l.groups = []group{{id: textOr(src.Get("label"), "extent"), instances: []instance{{label: "extent", score: 1, box: [4]float64(box)}}}}

@@ -200,6 +200,7 @@ func TestRefusals(t *testing.T) {
 		{"measure", `{"sources":[{"mode":"extent","extent":[0,0,4,4]}],"spec":{"metric":"area","unit":"kg"}}`, "no unit of area"},
 		{"measure", `{"sources":[{"mode":"extent","extent":[0,0,4,4]}],"spec":{"metric":"area"}}`, "gsd"},
 		{"measure", `{"sources":[{"mode":"extent","extent":[4,0,0,4]}],"spec":{"metric":"count"}}`, "x1 < x2"},
+		{"measure", `{"sources":[{"mode":"extent","extent":[0,0,4e9,4]}],"spec":{"metric":"count"}}`, "at most 1000000"},
 		{"measure", `{"sources":[{"mode":"extent","extent":[0,0,4,4]}],"spec":{"metric":"count","subject":"ship"}}`, "the sources have extent"},
 		{"measure", `{"sources":[{"mode":"extent","extent":[0,0,4,4]}],"spec":{"metric":"count","relation":"within"}}`, "needs a reference"},
 		{"measure", `{"sources":[{"mode":"objects","layer_path":"img.tif"}],"spec":{"metric":"count"}}`, "no layer"},

@@ -164,11 +164,11 @@ func namedAdapters(list []string) ([]generate.Named, error) {
 
 // agentFlags configure an agent.
 type agentFlags struct {
-	config                                                agent.Config
-	planning, arguments, checks, routing, protocol, style string
-	noEarlyStop                                           bool
-	skillsDir, prior                                      string
-	llm                                                   llmFlags
+	config                                                         agent.Config
+	planning, arguments, checks, routing, answers, protocol, style string
+	noEarlyStop                                                    bool
+	skillsDir, prior                                               string
+	llm                                                            llmFlags
 }
 
 func (f *agentFlags) add(cmd *cobra.Command) {
@@ -179,6 +179,7 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 	g.StringVar(&f.arguments, "arguments", string(c.Arguments), "how the Executor gives arguments: text, as in training, or calls, native tool calls")
 	g.StringVar(&f.checks, "checks", string(c.Checks), "who decides what rules cannot: model, or rules (nobody)")
 	g.StringVar(&f.routing, "routing", string(c.Routing), "who chooses the skill: model, or rules (keywords)")
+	g.StringVar(&f.answers, "answers", string(c.Answers), "who writes the answer: model, or rules (the last accepted number, for models too small to write)")
 	g.StringVar(&f.protocol, "protocol", string(c.Protocol), "verification of observations: off, deterministic or full")
 	g.StringVar(&f.prior, "prior", "", "reliability prior for --protocol full, made by agent prior fit")
 	g.StringVar(&f.style, "style", string(c.Style), "tool descriptions in prompts; take that of the training data")
@@ -196,6 +197,7 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 func (f *agentFlags) agent(ctx context.Context) (a *agent.Agent, done func(), err error) {
 	c := f.config
 	c.Planning, c.Arguments, c.Checks, c.Routing = agent.Planning(f.planning), agent.Arguments(f.arguments), agent.Checks(f.checks), agent.Checks(f.routing)
+	c.Answers = agent.Checks(f.answers)
 	c.Protocol, c.Style, c.EarlyStop = rsure.Level(f.protocol), prompt.Style(f.style), !f.noEarlyStop
 	if err := c.Validate(); err != nil {
 		return nil, nil, usageError{err}

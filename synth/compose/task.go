@@ -21,7 +21,7 @@ type task struct {
 	dates []string
 
 	downloads bool // the first step downloads; else files are at hand
-	bbox  strictjson.Value
+	bbox      strictjson.Value
 
 	groups  []group            // files, the newest last
 	series  []strictjson.Value // lists of numbers

@@ -91,7 +91,7 @@ func TestReferencesPassTheAgent(t *testing.T) {
 	}
 	var questions []*data.Trajectory
 	for i, q := range res.Trajectories {
-		if stride := 12; os.Getenv("TERRALOOM_ALL_SEEDS") != "" || i%stride == 0 { // all of them take minutes
+		if stride := 24; os.Getenv("TERRALOOM_ALL_SEEDS") != "" || i%stride == 0 { // all of them take minutes
 			questions = append(questions, q)
 		}
 	}

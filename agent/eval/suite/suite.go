@@ -220,7 +220,7 @@ func (s *Suite) question(ctx context.Context, c Cell, config run.Config, t *data
 	if err := os.RemoveAll(dir); err != nil { // of an interrupted attempt
 		return nil, err
 	}
-	task := run.Task{ID: t.ID, Regime: c.Regime, Question: t.Query, Inputs: t.Inputs, Requirement: requirement(t)}
+	task := run.Task{ID: t.ID, Regime: c.Regime, Question: t.Query, Inputs: t.Inputs, Requirement: requirement(t), Unit: t.Provenance.Get("unit").Text()}
 	if config.Mode == run.OraclePlan {
 		for _, step := range t.Steps {
 			task.Plan = append(task.Plan, step.Tool)
@@ -254,9 +254,12 @@ func (s *Suite) question(ctx context.Context, c Cell, config run.Config, t *data
 }
 
 // requirement is the form of answer that a question asks for: one of its
-// candidates, where it has any (RSure-Agent §B.5).
+// candidates, where it has any, or a number in a unit (RSure-Agent §B.5).
 func requirement(t *data.Trajectory) string {
 	choices := t.Provenance.Get("choices")
+	if unit := t.Provenance.Get("unit").Text(); choices.Len() == 0 && unit != "" {
+		return "Give the number with the unit " + unit + "."
+	}
 	if choices.Len() == 0 {
 		return ""
 	}
