@@ -21,7 +21,7 @@ endif
 # XLA on the CPU gains a quarter of its time from huge pages; glibc reads this at process start.
 export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
-.PHONY: all build setup setup-tests seeds run tiny-base smollm2 test lint unit race bench bench-peers setup-peers fuzz clean
+.PHONY: all build setup setup-tests seeds run eval tiny-base smollm2 test lint unit race bench bench-peers setup-peers fuzz clean
 
 all: build
 
@@ -51,6 +51,13 @@ run: setup
 	$(BIN) grpo --config configs/tiny-executor.yaml --set dataset=$(OUT)/dataset --set out=$(OUT)/executor
 	$(BIN) eval records --model tiny --adapter sft=$(OUT)/planner/adapter --dataset $(OUT)/dataset --role planner --rows 64 --max-prompt 1024 --max-tokens 160
 	$(BIN) eval records --model tiny --adapter grpo=$(OUT)/executor/adapter --dataset $(OUT)/dataset --role executor --rows 64 --max-prompt 768 --max-tokens 128
+
+# The agent on the questions held out by `make run`, with and without each adapter: plans alone, reference plans carried out, and
+# whole runs. A model this small neither routes, judges nor writes answers: rules do.
+eval: build
+	$(BIN) eval run --out $(OUT)/eval --base tiny --adapter planner=$(OUT)/planner/adapter --adapter executor=$(OUT)/executor/adapter \
+	  --dataset $(OUT)/dataset --style brief --planning one-shot --routing rules --checks rules --answers rules --max-reply 160 --workers 2 \
+	  --modes planning-only,oracle-plan,end-to-end --compositions none,planner,executor,both
 
 # The same with the real SmolLM2-135M, about half an hour on two cores; the Executor starts from a short fine-tuning. The seeds
 # are those of the Earth-Bench question file where TERRALOOM_SHARED has it, else the bundled ones.
@@ -87,7 +94,7 @@ unit:
 
 # Packages with goroutines of their own.
 race:
-	$(GO) test -race -short ./data/... ./synth/... ./reward/... ./agent/mcp/... ./lora/serve/... ./lora/tokenizer/...
+	$(GO) test -race -short ./data/... ./synth/... ./reward/... ./agent/mcp/... ./agent/llm/... ./agent/memory/... ./agent/run/... ./lora/serve/... ./lora/tokenizer/...
 
 # Go benchmarks, the comparison with PyTorch below last; on the real file where TERRALOOM_SHARED (default ../shared) has it.
 bench:
