@@ -124,7 +124,7 @@ func TestChildIsTerraloom(t *testing.T) {
 
 func child(args string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChildIsTerraloom$")
-	cmd.Env = append(os.Environ(), "TERRALOOM_TEST_CHILD_ARGS="+args)
+	cmd.Env = append(os.Environ(), "TERRALOOM_TEST_CHILD_ARGS="+strings.Join(withSample(strings.Fields(args)), " "))
 	return cmd
 }
 
