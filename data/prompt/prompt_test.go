@@ -107,12 +107,12 @@ func TestPlannerCompletion(t *testing.T) {
 }
 
 func TestParseStyle(t *testing.T) {
-	for _, s := range []string{"full", "compact"} {
+	for _, s := range []string{"full", "compact", "brief"} {
 		if got, err := ParseStyle(s); err != nil || string(got) != s {
 			t.Errorf("%s: %v", s, err)
 		}
 	}
-	if _, err := ParseStyle("Full"); err == nil || !strings.Contains(err.Error(), `"Full" is neither "full" nor "compact"`) {
+	if _, err := ParseStyle("Full"); err == nil || !strings.Contains(err.Error(), `"Full" is none of "full", "compact" and "brief"`) {
 		t.Errorf("error %v", err)
 	}
 }
