@@ -15,7 +15,7 @@ import (
 
 func newBackendCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "backend", Short: "Engines that models run on: list, install, check"}
-	cmd.AddCommand(newBackendListCmd(), newBackendInstallCmd(), newBackendCheckCmd())
+	cmd.AddCommand(newBackendListCmd(), newBackendInstallCmd(), newBackendCheckCmd(), newBackendBenchCmd())
 	return cmd
 }
 

@@ -17,7 +17,7 @@ import (
 func TestGrpoDryRun(t *testing.T) {
 	base := smolModel(t)
 	dataset := filepath.Join(t.TempDir(), "dataset")
-	mustRun(t, "synth", "run", "--style", "compact", "--per-seed", "2", "--out", dataset)
+	mustRun(t, "synth", "run", "--style", "brief", "--per-seed", "2", "--out", dataset)
 	configs, err := filepath.Glob("../../configs/*-executor.yaml")
 	if err != nil || len(configs) < 3 {
 		t.Fatalf("configurations %v, %v", configs, err)

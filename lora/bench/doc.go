@@ -1,3 +1,3 @@
-// Package bench holds the speed comparison of package lora with PyTorch, PEFT and transformers on the same machine in the
-// same run: BenchmarkPeers.
+// Package bench measures what a device does: one prepared run of checks and timings of at most some minutes ([Run] with
+// [Parts]), and, in BenchmarkPeers, the speed beside PyTorch, PEFT and transformers on the same machine.
 package bench

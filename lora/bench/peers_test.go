@@ -68,13 +68,13 @@ func BenchmarkPeers(b *testing.B) {
 	var table bytes.Buffer
 	t := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "case\tours\tpeer\tratio\ttarget\tour MB\tpeer MB\ttok/s\tpeer tok/s\tGFLOP/s\tMFU\tMB/token\tof bandwidth\tcompile s\t")
-	programs := map[string]string{}
+	programs, folder := map[string]string{}, b.TempDir()
 	machine := sync.OnceValue(func() limits { return measureMachine(b) })
 	for _, c := range comparisons {
 		b.Run(c.name, func(b *testing.B) {
 			m := machine()
 			if programs[c.pkg] == "" {
-				programs[c.pkg] = build(b, c.pkg)
+				programs[c.pkg] = build(b, folder, c.pkg)
 			}
 			var ours, theirs []measured
 			for b.Loop() {
@@ -131,8 +131,8 @@ func peer(b *testing.B) (python, scripts string) {
 }
 
 // build compiles a package's benchmarks, so that a round is not a compilation.
-func build(b *testing.B, pkg string) string {
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("terraloom-bench-%d-%s.test", os.Getpid(), pkg))
+func build(b *testing.B, folder, pkg string) string {
+	path := filepath.Join(folder, pkg+".test")
 	if out, err := exec.Command("go", "test", "-c", "-o", path, "terraloom/lora/"+pkg).CombinedOutput(); err != nil {
 		b.Fatalf("building the benchmarks of %s: %v\n%s", pkg, err, out)
 	}
