@@ -132,6 +132,9 @@ func TestExecutedInstancesAreComputed(t *testing.T) {
 // An interrupted execution goes on from its records: the same rows, and no tool
 // is called twice.
 func TestExecutionGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("executes the seeds several times over")
+	}
 	seeds := few(t, "")[:3]
 	o := Default()
 	o.Mode, o.PerSeed, o.Workers = Execute, 2, 2
