@@ -43,16 +43,14 @@ seeds: build
 	$(BIN) data seeds build
 
 # The whole pipeline on the bundled tiny base, about five minutes on two cores: a dataset from the bundled seeds (or from a
-# file: make run SEEDS=question.json), the Planner by SFT, the Executor by GRPO after a short SFT, and both on
-# seeds held out from training.
+# file: make run SEEDS=question.json), the Planner by SFT, the Executor by GRPO, and both on seeds held out from training.
 run: setup
 	$(BIN) synth run $(if $(SEEDS),--seeds $(SEEDS)) --mode propagate --style brief --per-seed $(PER_SEED) --out $(OUT)/dataset --force
-	rm -rf $(OUT)/planner $(OUT)/executor-warm $(OUT)/executor
+	rm -rf $(OUT)/planner $(OUT)/executor
 	$(BIN) sft --config configs/tiny-planner.yaml --set dataset=$(OUT)/dataset --set out=$(OUT)/planner
-	$(BIN) sft --config configs/tiny-executor-warm.yaml --set dataset=$(OUT)/dataset --set out=$(OUT)/executor-warm
-	$(BIN) grpo --config configs/tiny-executor.yaml --set dataset=$(OUT)/dataset --set adapter=$(OUT)/executor-warm/adapter --set out=$(OUT)/executor
+	$(BIN) grpo --config configs/tiny-executor.yaml --set dataset=$(OUT)/dataset --set out=$(OUT)/executor
 	$(BIN) eval records --model tiny --adapter sft=$(OUT)/planner/adapter --dataset $(OUT)/dataset --role planner --rows 64 --max-prompt 1024 --max-tokens 160
-	$(BIN) eval records --model tiny --adapter warm=$(OUT)/executor-warm/adapter --adapter grpo=$(OUT)/executor/adapter --dataset $(OUT)/dataset --role executor --rows 64 --max-prompt 768 --max-tokens 128
+	$(BIN) eval records --model tiny --adapter grpo=$(OUT)/executor/adapter --dataset $(OUT)/dataset --role executor --rows 64 --max-prompt 768 --max-tokens 128
 
 # The agent on the questions held out by `make run`, with and without each adapter: plans alone, reference plans carried out, and
 # whole runs. A model this small neither routes, judges nor writes answers: rules do.

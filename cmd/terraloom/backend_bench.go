@@ -47,11 +47,10 @@ of bandwidth against the copy that was measured.`,
 			if o.Shapes == bench.Small {
 				toy = grpo.Toy{Layers: 2, Hidden: 64, Prompts: 2, PromptTokens: 16, Samples: 2, Answer: 16}
 			}
-			parts, done, err := bench.Parts(b, o.Shapes, goldens)
+			parts, err := bench.Parts(b, o.Shapes, goldens)
 			if err != nil {
 				return err
 			}
-			defer done()
 			parts = append(parts, bench.Part{Name: "grpo step", Share: 60, Run: func(ctx context.Context) (any, error) { return toy.Time(ctx, b, 3) }})
 			o.Progress = func(e bench.Entry) {
 				state := "ok"

@@ -29,28 +29,35 @@ type machine struct {
 	bandwidth float64 // bytes/s
 }
 
-// Parts are the checks and timings of package lora: the backend's own check, the bandwidth of the memory, the reference models
-// in goldens (float32), and training and decoding of models with random bfloat16 weights. Close releases the models.
-func Parts(b *backend.Backend, shapes, goldens string) (parts []Part, closeModels func(), err error) {
-	var subjects []*subject
+// subjects are the models of each size.
+func subjects(shapes string) ([]*subject, error) {
 	switch shapes {
 	case Small:
-		subjects = []*subject{{name: "qwen3.5-tiny", config: qwen35(64, 128, 4, 2, 2, 2, 16, 16, 320), rows: 2, length: 32, prompt: 24, answer: 12}}
+		return []*subject{{name: "qwen3.5-tiny", config: qwen35(64, 128, 4, 2, 2, 2, 16, 16, 320), rows: 2, length: 32, prompt: 24, answer: 12}}, nil
 	case Full:
-		subjects = []*subject{
+		return []*subject{
 			{name: "qwen3.5-0.8b", config: qwen35(1024, 3584, 24, 8, 16, 16, 256, 128, 248320), rows: 4, length: 1024, prompt: 448, answer: 64},
 			{name: "qwen3.5-4b", config: qwen35(2560, 9216, 32, 16, 16, 32, 256, 128, 248320), rows: 4, length: 1024, prompt: 448, answer: 64},
-		}
-	default:
-		return nil, nil, fmt.Errorf("shapes %q: use %s or %s", shapes, Small, Full)
+		}, nil
+	}
+	return nil, fmt.Errorf("shapes %q: use %s or %s", shapes, Small, Full)
+}
+
+// Parts are the checks and timings of package lora: the backend's own check, the bandwidth of the memory, the reference models
+// in goldens (float32), and training and decoding of models with random bfloat16 weights. A model is on the device from its
+// training to the end of its decoding, so these parts belong in this order.
+func Parts(b *backend.Backend, shapes, goldens string) ([]Part, error) {
+	models, err := subjects(shapes)
+	if err != nil {
+		return nil, err
 	}
 	found := &machine{}
-	parts = []Part{
+	parts := []Part{
 		{"check", 40, func(context.Context) (any, error) { return found.check(b) }},
 		{"bandwidth", 15, func(context.Context) (any, error) { return found.copying(b) }},
 		{"goldens", 120, func(ctx context.Context) (any, error) { return compareGoldens(ctx, b, goldens) }},
 	}
-	for i, s := range subjects {
+	for i, s := range models {
 		s.backend, s.machine = b, found
 		share := 60 + 20*float64(i) // the larger model later
 		parts = append(parts,
@@ -60,11 +67,7 @@ func Parts(b *backend.Backend, shapes, goldens string) (parts []Part, closeModel
 				return s.decodeAll(ctx)
 			}})
 	}
-	return parts, func() {
-		for _, s := range subjects {
-			s.close()
-		}
-	}, nil
+	return parts, nil
 }
 
 // qwen35 is a Qwen3.5 decoder with tied embeddings: every fourth layer attends in full, the others follow the gated delta rule.

@@ -98,11 +98,10 @@ func TestPartsSmall(t *testing.T) {
 		root = filepath.Join(filepath.Dir(file), "..", "..", "..", "shared")
 	}
 	goldens := filepath.Join(root, "model-golden")
-	parts, done, err := Parts(b, Small, goldens)
+	parts, err := Parts(b, Small, goldens)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer done()
 	for _, p := range parts {
 		t.Run(p.Name, func(t *testing.T) {
 			if _, err := os.Stat(goldens); p.Name == "goldens" && err != nil {
@@ -145,19 +144,24 @@ func TestPartsSmall(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := Parts(b, "huge", goldens); err == nil || !strings.Contains(err.Error(), `"huge"`) {
+	if _, err := Parts(b, "huge", goldens); err == nil || !strings.Contains(err.Error(), `"huge"`) {
 		t.Errorf("%v", err)
 	}
 }
 
-// The shapes are the published ones, by their number of parameters.
+// The shapes are the published ones, by their numbers of parameters.
 func TestFullShapes(t *testing.T) {
-	for want, c := range map[int64]func() int64{
-		752393024:  func() int64 { c := qwen35(1024, 3584, 24, 8, 16, 16, 256, 128, 248320); return c.Parameters() },
-		4205751296: func() int64 { c := qwen35(2560, 9216, 32, 16, 16, 32, 256, 128, 248320); return c.Parameters() },
-	} {
-		if got := c(); got != want {
-			t.Errorf("%d parameters, expected %d", got, want)
+	models, err := subjects(Full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{"qwen3.5-0.8b": 752393024, "qwen3.5-4b": 4205751296}
+	if len(models) != len(want) {
+		t.Errorf("%d models", len(models))
+	}
+	for _, s := range models {
+		if got := s.config.Parameters(); got != want[s.name] {
+			t.Errorf("%s: %d parameters, expected %d", s.name, got, want[s.name])
 		}
 	}
 }
