@@ -2,6 +2,8 @@ package data
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,6 +141,16 @@ func (m *Manifest) encode() ([]byte, error) {
 // ReadManifest reads the manifest of a dataset folder. A folder without one
 // gives ErrNotDataset.
 func ReadManifest(dir string) (*Manifest, error) { return readManifest(dir, parquetFormat) }
+
+// ManifestHash identifies a dataset folder by the SHA-256 of its manifest, which holds the hashes of all its files.
+func ManifestHash(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestName))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
 
 func readManifest(dir, format string) (*Manifest, error) {
 	path := filepath.Join(dir, manifestName)

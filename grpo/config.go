@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"terraloom/lora/train"
+	"terraloom/lora/train/rowset"
 	"terraloom/lora/train/settings"
 	"terraloom/lora/train/setup"
 	"terraloom/reward"
@@ -20,7 +21,7 @@ var (
 	// ErrConfig: settings that cannot be used.
 	ErrConfig = setup.ErrConfig
 	// ErrRows: rows of the dataset that cannot be trained on.
-	ErrRows = errors.New("rows cannot be used")
+	ErrRows = rowset.ErrRows
 	// ErrNoSpread: for too many steps in a row no group had answers of different reward, so nothing was learned.
 	ErrNoSpread = errors.New("no spread of rewards inside any group")
 	// ErrStale: answers that were drawn from other weights than those they should train.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 
 	"terraloom/data"
 	"terraloom/lora/backend"
 	"terraloom/lora/provenance"
 	"terraloom/lora/train"
+	"terraloom/lora/train/rowset"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/settings"
 	"terraloom/lora/train/setup"
@@ -46,7 +46,7 @@ func Prepare(ctx context.Context, c Config, origins settings.Origins) (p *Prepar
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
-	if p.dataset, err = manifestHash(c.Dataset); err != nil {
+	if p.dataset, err = data.ManifestHash(c.Dataset); err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	if p.Base, err = setup.Open(c.Config, c.Seed); err != nil {
@@ -75,7 +75,7 @@ func (p *Prepared) read(ctx context.Context, ds *data.Dataset) (err error) {
 		if p.Validation, err = readRows(ctx, ds, c, c.Data.Validation, c.Data.ValidationRows, p.Base.Codec); err != nil {
 			return err
 		}
-		if err := apart(p.Train, p.Validation); err != nil {
+		if err := rowset.Apart(p.Train.Split, p.Train.ids(), p.Validation.Split, p.Validation.ids()); err != nil {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Prepared) notice() {
 	add := func(format string, args ...any) { p.Notices = append(p.Notices, fmt.Sprintf(format, args...)) }
 	for _, rows := range []*Rows{p.Train, p.Validation} {
 		if rows != nil && len(rows.Dropped) > 0 {
-			add("split %s: left out %s, of %d rows", rows.Split, counts(rows.Dropped), rows.Read)
+			add("split %s: left out %s, of %d rows", rows.Split, rowset.Counts(rows.Dropped), rows.Read)
 		}
 	}
 	c := p.Config
@@ -109,25 +109,9 @@ func (p *Prepared) notice() {
 // Close releases the base's files.
 func (p *Prepared) Close() error { return p.Base.Close() }
 
-// entries are the configuration and the identity of what is trained with, for checkpoints and adapters.
-func (p *Prepared) entries(id provenance.Identity) ([]settings.Entry, error) {
-	list, err := settings.Entries(&p.Config, p.Origins)
-	return append(list,
-		settings.Entry{Key: "base.sha256", Value: id.Base, Origin: p.Config.Base},
-		settings.Entry{Key: "tokenizer.sha256", Value: id.Tokenizer, Origin: p.Config.Base},
-		settings.Entry{Key: "template.sha256", Value: id.Template, Origin: p.Config.Base},
-		settings.Entry{Key: "dataset.sha256", Value: p.dataset, Origin: p.Config.Dataset}), err
-}
-
-// Result is what a run made.
-type Result struct {
-	Path    string // adapter folder
-	Summary *train.Summary
-}
-
 // Run trains on an engine, see [setup.Base.Backend]. resume is never, auto, or a checkpoint's name (see
 // [train.Resumable]). progress may be nil.
-func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume string, progress func(train.Status)) (res *Result, err error) {
+func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume string, progress func(train.Status)) (res *setup.Result, err error) {
 	c := p.Config
 	folder, err := run.Open(c.Out, resume != "" && resume != "never")
 	if err != nil {
@@ -138,7 +122,7 @@ func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume stri
 	if err != nil {
 		return nil, err
 	}
-	if err := p.writeConfig(folder, from != ""); err != nil {
+	if err := setup.WriteConfig(folder, "grpo", &p.Config, p.Origins, from != ""); err != nil {
 		return nil, err
 	}
 	on, err := p.Base.Load(engine)
@@ -151,13 +135,13 @@ func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume stri
 }
 
 // train runs the loop and writes the result.
-func (p *Prepared) train(ctx context.Context, on *setup.Placed, folder *run.Folder, from string, progress func(train.Status)) (res *Result, err error) {
+func (p *Prepared) train(ctx context.Context, on *setup.Placed, folder *run.Folder, from string, progress func(train.Status)) (res *setup.Result, err error) {
 	c := p.Config
 	id, err := p.Base.Identity()
 	if err != nil {
 		return nil, err
 	}
-	entries, err := p.entries(id)
+	entries, err := p.Base.Entries(&p.Config, p.Origins, id, c.Dataset, p.dataset)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +166,7 @@ func (p *Prepared) train(ctx context.Context, on *setup.Placed, folder *run.Fold
 	if err != nil {
 		return nil, err
 	}
-	return &Result{path, summary}, nil
+	return &setup.Result{Path: path, Summary: summary}, nil
 }
 
 // task puts together what the loop trains.
@@ -236,19 +220,6 @@ func (t *task) close() (err error) {
 	return err
 }
 
-// writeConfig puts the resolved configuration into the run folder. A run that resumes keeps the one it has: whether the
-// two agree has yet to be seen.
-func (p *Prepared) writeConfig(folder *run.Folder, resumes bool) error {
-	if _, err := os.Stat(folder.Path(run.ConfigFile)); err == nil && resumes {
-		return nil
-	}
-	text, err := settings.YAML("terraloom grpo --config "+folder.Path(run.ConfigFile), &p.Config, p.Origins)
-	if err != nil {
-		return err
-	}
-	return data.WriteFile(folder.Path(run.ConfigFile), text)
-}
-
 // Banner describes the run before it starts: what is trained on what, and every setting with where it came from.
 func (p *Prepared) Banner() (string, error) {
 	var b strings.Builder
@@ -267,15 +238,8 @@ func (p *Prepared) Banner() (string, error) {
 		c.Batch.Prompts, c.Group.Size, c.Batch.Updates, c.Rollout.Engine, c.Rollout.Temperature, c.Rollout.MaxTokens)
 	fmt.Fprintf(&b, "loss: −min(ρA, clip(ρ, %g, %g)·A) + %g·KL(p‖p_ref) − %g·H(p); A = (r − mean)/(std + %g), %s deviation; KL by %s; p_ref: %s; mean: %s\n",
 		1-c.Objective.ClipLow, 1+c.Objective.ClipHigh, c.Objective.Beta, c.Objective.Entropy, c.Group.Eps, c.Group.Std, c.Objective.KL, reference, c.meaning())
-	entries, err := settings.Entries(&c, p.Origins)
-	if err != nil {
+	if err := setup.WriteSettings(&b, &c, p.Origins, p.Notices); err != nil {
 		return "", err
-	}
-	for _, e := range entries {
-		fmt.Fprintf(&b, "  %-28s %-24s %s\n", e.Key, e.Value, e.Origin)
-	}
-	for _, n := range p.Notices {
-		fmt.Fprintf(&b, "notice: %s\n", n)
 	}
 	return b.String(), nil
 }

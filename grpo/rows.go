@@ -2,22 +2,14 @@ package grpo
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
-	"sync"
 
 	"terraloom/data"
 	"terraloom/lora/chat"
 	"terraloom/lora/codec"
-	"terraloom/lora/train"
+	"terraloom/lora/train/rowset"
 	"terraloom/reward"
 )
 
@@ -68,7 +60,7 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 		return nil, fmt.Errorf("dataset %s: %w: the split %q has no executor records", c.Dataset, ErrRows, split)
 	}
 	if limit > 0 {
-		chosen, err := some(ids, limit)
+		chosen, err := rowset.Choose(ids, limit)
 		if err != nil {
 			return nil, fmt.Errorf("dataset %s, split %s: %w: %w", c.Dataset, split, ErrRows, err)
 		}
@@ -78,13 +70,13 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 		records, ids = records[:len(chosen)], ids[:len(chosen)]
 	}
 	rows, errs, terminators := make([]Row, len(records)), make([]error, len(records)), make([]int32, len(records))
-	each(len(records), func(i int) {
+	rowset.Each(len(records), func(i int) {
 		rows[i], terminators[i], errs[i] = encode(ctx, records[i], ids[i], c.Reward.Rules, enc)
 	})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := refuse(errs, ids, c, split); err != nil {
+	if err := rowset.Refuse(errs, ids, fmt.Sprintf("dataset %s, split %s", c.Dataset, split), reasonOf); err != nil {
 		return nil, err
 	}
 	return keep(rows, c, split, terminators[0])
@@ -113,7 +105,7 @@ func keep(rows []Row, c Config, split string, terminator int32) (*Rows, error) {
 	dropped := out.Read - len(out.Rows)
 	if share := float64(dropped) / float64(out.Read); len(out.Rows) == 0 || share > c.Data.MaxDropped {
 		return nil, fmt.Errorf("dataset %s, split %s: %w: %d of %d rows would be left out, more than data.max_dropped %g allows: %s",
-			c.Dataset, split, ErrRows, dropped, out.Read, c.Data.MaxDropped, counts(out.Dropped))
+			c.Dataset, split, ErrRows, dropped, out.Read, c.Data.MaxDropped, rowset.Counts(out.Dropped))
 	}
 	return out, nil
 }
@@ -147,98 +139,13 @@ var (
 	errGold  = errors.New("the record's own answer is not scored as right")
 )
 
-// refuse turns the errors of rows into one that counts them by reason and shows the first of each.
-func refuse(errs []error, ids []string, c Config, split string) error {
-	by, first := map[string]int{}, map[string]string{}
-	bad := 0
-	for i, err := range errs {
-		if err == nil {
-			continue
-		}
-		bad++
-		reason := "not encodable"
-		for _, kind := range []error{errShape, errGold, reward.ErrReference, codec.ErrEmptyTurn, codec.ErrNoTerminator, chat.ErrNoAssistant, chat.ErrDropped, chat.ErrRefused} {
-			if errors.Is(err, kind) {
-				reason = kind.Error()
-			}
-		}
-		if by[reason]++; by[reason] == 1 {
-			first[reason] = fmt.Sprintf("%s: %v", ids[i], err)
+// reasonOf is the kind of a row's error, to count by.
+func reasonOf(err error) string {
+	reason := "not encodable"
+	for _, kind := range []error{errShape, errGold, reward.ErrReference, codec.ErrEmptyTurn, codec.ErrNoTerminator, chat.ErrNoAssistant, chat.ErrDropped, chat.ErrRefused} {
+		if errors.Is(err, kind) {
+			reason = kind.Error()
 		}
 	}
-	if bad == 0 {
-		return nil
-	}
-	lines := []string{fmt.Sprintf("dataset %s, split %s: %d of %d rows are wrong: %s", c.Dataset, split, bad, len(ids), counts(by))}
-	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		lines = append(lines, "first: row "+first[reason])
-	}
-	return fmt.Errorf("%w: %s", ErrRows, strings.Join(lines, "\n  "))
-}
-
-// apart refuses validation rows that are trained on too.
-func apart(trained, measured *Rows) error {
-	ids := map[string]bool{}
-	for _, r := range trained.Rows {
-		ids[r.ID] = true
-	}
-	for _, r := range measured.Rows {
-		if ids[r.ID] {
-			return fmt.Errorf("%w: row %s is in the splits %s and %s: what is measured must not be trained on", ErrRows, r.ID, trained.Split, measured.Split)
-		}
-	}
-	return nil
-}
-
-// some draws n of the ids by their hash and returns their places in order.
-func some(ids []string, n int) ([]int, error) {
-	order, err := train.NewOrder(ids, 0, len(ids), 1)
-	if err != nil {
-		return nil, err
-	}
-	chosen := slices.Clone(order.Epoch(0)[:min(n, len(ids))])
-	slices.Sort(chosen)
-	return chosen, nil
-}
-
-// counts lists reasons with their numbers, the commonest first.
-func counts(by map[string]int) string {
-	var parts []string
-	for _, reason := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		if by[a] != by[b] {
-			return by[b] - by[a]
-		}
-		return strings.Compare(a, b)
-	}) {
-		parts = append(parts, fmt.Sprintf("%d × %s", by[reason], reason))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// each calls f for 0 … n−1 on all cores.
-func each(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
-
-// manifestHash identifies a dataset: its manifest holds the hashes of all its files.
-func manifestHash(dir string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	return reason
 }

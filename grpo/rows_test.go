@@ -13,6 +13,7 @@ import (
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/provenance"
 	"terraloom/lora/train"
+	"terraloom/lora/train/rowset"
 	"terraloom/reward"
 )
 
@@ -129,8 +130,8 @@ func TestLimitsAreChecked(t *testing.T) {
 
 // What is measured must not be trained on.
 func TestSplitsAreApart(t *testing.T) {
-	row := Row{ID: "a#0"}
-	if err := apart(&Rows{Split: "train", Rows: []Row{row}}, &Rows{Split: "validation", Rows: []Row{{ID: "b#0"}, row}}); !errors.Is(err, ErrRows) || !strings.Contains(err.Error(), "a#0") {
+	trained, measured := &Rows{Rows: []Row{{ID: "a#0"}}}, &Rows{Rows: []Row{{ID: "b#0"}, {ID: "a#0"}}}
+	if err := rowset.Apart("train", trained.ids(), "validation", measured.ids()); !errors.Is(err, ErrRows) || !strings.Contains(err.Error(), "a#0") {
 		t.Errorf("error %v", err)
 	}
 }

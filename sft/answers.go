@@ -5,6 +5,7 @@ import (
 
 	"terraloom/lora/decoder"
 	"terraloom/lora/generate"
+	"terraloom/lora/train/rowset"
 	"terraloom/lora/train/run"
 	"terraloom/reward/answers"
 )
@@ -134,7 +135,7 @@ func (t *task) answers(ctx context.Context, done int) (values []run.Value, err e
 
 // answered are the validation rows whose prompts the model answers, always the same ones.
 func (t *task) answered() ([]Row, error) {
-	chosen, err := some(t.validation.ids(), t.config.Generation.Rows)
+	chosen, err := rowset.Choose(t.validation.ids(), t.config.Generation.Rows)
 	var rows []Row
 	for _, i := range chosen {
 		rows = append(rows, t.validation.Rows[i])

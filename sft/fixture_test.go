@@ -18,6 +18,7 @@ import (
 	"terraloom/lora/tokenizer"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/setup"
 )
 
 const chatML = `{%- for m in messages -%}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' -}}{%- endfor -%}
@@ -152,7 +153,7 @@ func prepare(tb testing.TB, c Config) *Prepared {
 }
 
 // runOn is Run on a model that earlier runs of the test have used.
-func runOn(tb testing.TB, ctx context.Context, c Config, resume string, progress func(train.Status)) (*Result, error) {
+func runOn(tb testing.TB, ctx context.Context, c Config, resume string, progress func(train.Status)) (*setup.Result, error) {
 	tb.Helper()
 	p := prepare(tb, c)
 	folder, err := run.Open(c.Out, resume != "never")
@@ -160,12 +161,12 @@ func runOn(tb testing.TB, ctx context.Context, c Config, resume string, progress
 	defer folder.Close()
 	from, err := train.Resumable(c.Out, resume)
 	check(tb, err)
-	check(tb, p.writeConfig(folder, from != ""))
+	check(tb, setup.WriteConfig(folder, "sft", &p.Config, p.Origins, from != ""))
 	return p.train(ctx, place(tb, p.Base), folder, from, progress)
 }
 
 // mustRun is runOn for runs that must work.
-func mustRun(tb testing.TB, c Config, resume string) *Result {
+func mustRun(tb testing.TB, c Config, resume string) *setup.Result {
 	tb.Helper()
 	res, err := runOn(tb, context.Background(), c, resume, nil)
 	check(tb, err)

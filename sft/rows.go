@@ -2,30 +2,23 @@ package sft
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"strings"
-	"sync"
 
 	"terraloom/data"
 	"terraloom/data/plan"
 	"terraloom/lora/chat"
 	"terraloom/lora/codec"
 	"terraloom/lora/train"
+	"terraloom/lora/train/rowset"
 	"terraloom/reward"
 	"terraloom/reward/answers"
 )
 
 // ErrRows: rows of the dataset that cannot be trained on.
-var ErrRows = errors.New("rows cannot be used")
+var ErrRows = rowset.ErrRows
 
 // Row is one record as tokens.
 type Row struct {
@@ -77,25 +70,25 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 		ids[i] = r.id
 	}
 	if limit > 0 {
-		chosen, err := some(ids, limit)
+		chosen, err := rowset.Choose(ids, limit)
 		if err != nil {
 			return nil, fmt.Errorf("dataset %s, split %s: %w: %w", c.Dataset, split, ErrRows, err)
 		}
 		for i, at := range chosen {
-			records[i] = records[at]
+			records[i], ids[i] = records[at], ids[at]
 		}
-		records = records[:len(chosen)]
+		records, ids = records[:len(chosen)], ids[:len(chosen)]
 	}
 	out := &Rows{Split: split, Read: len(records), Dropped: map[string]int{}}
 	encoded, errs := make([]Row, len(records)), make([]error, len(records))
 	terminators := make([]int32, len(records))
-	each(len(records), func(i int) {
+	rowset.Each(len(records), func(i int) {
 		encoded[i], terminators[i], errs[i] = encode(ctx, records[i], c.Data.CompletionOnlyLoss, enc)
 	})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := refuse(errs, records, c, split); err != nil {
+	if err := rowset.Refuse(errs, ids, fmt.Sprintf("dataset %s, split %s", c.Dataset, split), reasonOf); err != nil {
 		return nil, err
 	}
 	out.Terminator = terminators[0]
@@ -120,63 +113,13 @@ func readRows(ctx context.Context, ds *data.Dataset, c Config, split string, lim
 	}
 	if len(out.Rows) == 0 {
 		return nil, fmt.Errorf("dataset %s, split %s: %w: no row of %d has a labelled token left (%s)",
-			c.Dataset, split, train.ErrNothingToTrain, out.Read, counts(out.Dropped))
+			c.Dataset, split, train.ErrNothingToTrain, out.Read, rowset.Counts(out.Dropped))
 	}
 	if left := len(out.Rows); float64(out.Read-left) > c.Data.MaxDropped*float64(out.Read) {
 		return nil, fmt.Errorf("dataset %s, split %s: %w: %d of %d rows would be left out (%s), data.max_dropped allows a share of %v",
-			c.Dataset, split, ErrRows, out.Read-left, out.Read, counts(out.Dropped), c.Data.MaxDropped)
+			c.Dataset, split, ErrRows, out.Read-left, out.Read, rowset.Counts(out.Dropped), c.Data.MaxDropped)
 	}
 	return out, nil
-}
-
-// some are the indices of n of the ids, or of all if there are fewer, in their order: always the same ones, drawn by a
-// hash of the ids. The first ones would be instances of few seeds.
-func some(ids []string, n int) ([]int, error) {
-	order, err := train.NewOrder(ids, 0, len(ids), 1)
-	if err != nil {
-		return nil, err
-	}
-	chosen := slices.Clone(order.Epoch(0)[:min(n, len(ids))])
-	slices.Sort(chosen)
-	return chosen, nil
-}
-
-// counts lists reasons with their numbers, the commonest first.
-func counts(by map[string]int) string {
-	var parts []string
-	for _, reason := range slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		if by[a] != by[b] {
-			return by[b] - by[a]
-		}
-		return strings.Compare(a, b)
-	}) {
-		parts = append(parts, fmt.Sprintf("%d × %s", by[reason], reason))
-	}
-	return strings.Join(parts, "; ")
-}
-
-// refuse turns the errors of rows into one that counts them by reason and shows the first of each.
-func refuse(errs []error, records []record, c Config, split string) error {
-	by, first := map[string]int{}, map[string]string{}
-	bad := 0
-	for i, err := range errs {
-		if err == nil {
-			continue
-		}
-		bad++
-		reason := reasonOf(err)
-		if by[reason]++; by[reason] == 1 {
-			first[reason] = fmt.Sprintf("%s: %v", records[i].id, err)
-		}
-	}
-	if bad == 0 {
-		return nil
-	}
-	lines := []string{fmt.Sprintf("dataset %s, split %s: %d of %d rows are wrong: %s", c.Dataset, split, bad, len(records), counts(by))}
-	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		lines = append(lines, "first: row "+first[reason])
-	}
-	return fmt.Errorf("%w: %s", ErrRows, strings.Join(lines, "\n  "))
 }
 
 // reasonOf is the kind of a row's error, to count by.
@@ -251,32 +194,4 @@ func encode(ctx context.Context, r record, completionOnly bool, enc *codec.Codec
 		row.Label[i] = true
 	}
 	return row, turn.Terminator, nil
-}
-
-// each calls f for 0 … n−1 on all cores.
-func each(n int, f func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wg.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-}
-
-// manifestHash identifies a dataset: its manifest holds the hashes of all its files.
-func manifestHash(dir string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 
 	"terraloom/data"
 	"terraloom/lora/backend"
 	"terraloom/lora/provenance"
 	"terraloom/lora/train"
+	"terraloom/lora/train/rowset"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/settings"
 	"terraloom/lora/train/setup"
@@ -40,7 +40,7 @@ func Prepare(ctx context.Context, c Config, origins settings.Origins) (p *Prepar
 	if err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
-	if p.dataset, err = manifestHash(c.Dataset); err != nil {
+	if p.dataset, err = data.ManifestHash(c.Dataset); err != nil {
 		return nil, fmt.Errorf("dataset: %w", err)
 	}
 	if p.Base, err = setup.Open(c.Config, c.Seed); err != nil {
@@ -65,7 +65,7 @@ func (p *Prepared) read(ctx context.Context, ds *data.Dataset) (err error) {
 		if p.Validation, err = readRows(ctx, ds, c, c.Data.Validation, c.Data.ValidationRows, p.Base.Codec); err != nil {
 			return err
 		}
-		if err := apart(p.Train, p.Validation); err != nil {
+		if err := rowset.Apart(p.Train.Split, p.Train.ids(), p.Validation.Split, p.Validation.ids()); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (p *Prepared) read(ctx context.Context, ds *data.Dataset) (err error) {
 			return fmt.Errorf("%w: batch.tokens: %w: raise it, or lower data.max_tokens", ErrConfig, err)
 		}
 		if len(rows.Dropped) > 0 || rows.Truncated > 0 {
-			p.Notices = append(p.Notices, fmt.Sprintf("split %s: left out %s; truncated %d of %d rows", rows.Split, counts(rows.Dropped), rows.Truncated, rows.Read))
+			p.Notices = append(p.Notices, fmt.Sprintf("split %s: left out %s; truncated %d of %d rows", rows.Split, rowset.Counts(rows.Dropped), rows.Truncated, rows.Read))
 		}
 	}
 	if _, err := train.NewOrder(p.Train.ids(), c.Seed, c.Batch.Rows, 1); err != nil {
@@ -105,20 +105,6 @@ func (p *Prepared) checkGeneration() error {
 	return nil
 }
 
-// apart refuses validation rows that are trained on too.
-func apart(trained, measured *Rows) error {
-	ids := map[string]bool{}
-	for _, r := range trained.Rows {
-		ids[r.ID] = true
-	}
-	for _, r := range measured.Rows {
-		if ids[r.ID] {
-			return fmt.Errorf("%w: row %s is in the splits %s and %s: what is measured must not be trained on", ErrRows, r.ID, trained.Split, measured.Split)
-		}
-	}
-	return nil
-}
-
 func (r *Rows) lengths() []int {
 	var out []int
 	for _, row := range r.Rows {
@@ -138,25 +124,9 @@ func (r *Rows) ids() []string {
 // Close releases the base's files.
 func (p *Prepared) Close() error { return p.Base.Close() }
 
-// entries are the configuration and the identity of what is trained with, for checkpoints and adapters.
-func (p *Prepared) entries(id provenance.Identity) ([]settings.Entry, error) {
-	list, err := settings.Entries(&p.Config, p.Origins)
-	return append(list,
-		settings.Entry{Key: "base.sha256", Value: id.Base, Origin: p.Config.Base},
-		settings.Entry{Key: "tokenizer.sha256", Value: id.Tokenizer, Origin: p.Config.Base},
-		settings.Entry{Key: "template.sha256", Value: id.Template, Origin: p.Config.Base},
-		settings.Entry{Key: "dataset.sha256", Value: p.dataset, Origin: p.Config.Dataset}), err
-}
-
-// Result is what a run made.
-type Result struct {
-	Path    string // adapter or model folder
-	Summary *train.Summary
-}
-
 // Run trains on an engine, see [setup.Base.Backend]. resume is never, auto, or a checkpoint's name (see
 // [train.Resumable]). progress may be nil.
-func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume string, progress func(train.Status)) (res *Result, err error) {
+func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume string, progress func(train.Status)) (res *setup.Result, err error) {
 	c := p.Config
 	folder, err := run.Open(c.Out, resume != "" && resume != "never")
 	if err != nil {
@@ -167,7 +137,7 @@ func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume stri
 	if err != nil {
 		return nil, err
 	}
-	if err := p.writeConfig(folder, from != ""); err != nil {
+	if err := setup.WriteConfig(folder, "sft", &p.Config, p.Origins, from != ""); err != nil {
 		return nil, err
 	}
 	on, err := p.Base.Load(engine)
@@ -180,13 +150,13 @@ func (p *Prepared) Run(ctx context.Context, engine *backend.Backend, resume stri
 }
 
 // train runs the loop and writes the result.
-func (p *Prepared) train(ctx context.Context, on *setup.Placed, folder *run.Folder, from string, progress func(train.Status)) (*Result, error) {
+func (p *Prepared) train(ctx context.Context, on *setup.Placed, folder *run.Folder, from string, progress func(train.Status)) (*setup.Result, error) {
 	c := p.Config
 	id, err := p.Base.Identity()
 	if err != nil {
 		return nil, err
 	}
-	entries, err := p.entries(id)
+	entries, err := p.Base.Entries(&p.Config, p.Origins, id, c.Dataset, p.dataset)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +178,7 @@ func (p *Prepared) train(ctx context.Context, on *setup.Placed, folder *run.Fold
 	if err != nil {
 		return nil, err
 	}
-	return &Result{path, summary}, nil
+	return &setup.Result{Path: path, Summary: summary}, nil
 }
 
 func (p *Prepared) task(on *setup.Placed, folder *run.Folder) *task {
@@ -216,19 +186,6 @@ func (p *Prepared) task(on *setup.Placed, folder *run.Folder) *task {
 		config: p.Config, base: p.Base, on: on, enc: p.Base.Codec, folder: folder, layout: p.Config.layout(), cost: p.Base.Cost(),
 		rows: p.Train, validation: p.Validation, ids: p.Train.ids(),
 	}
-}
-
-// writeConfig puts the resolved configuration into the run folder. A run that resumes keeps the one it has: whether the
-// two agree has yet to be seen.
-func (p *Prepared) writeConfig(folder *run.Folder, resumes bool) error {
-	if _, err := os.Stat(folder.Path(run.ConfigFile)); err == nil && resumes {
-		return nil
-	}
-	text, err := settings.YAML("terraloom sft --config "+folder.Path(run.ConfigFile), &p.Config, p.Origins)
-	if err != nil {
-		return err
-	}
-	return data.WriteFile(folder.Path(run.ConfigFile), text)
 }
 
 // Banner describes the run before it starts: what is trained on what, and every setting with where it came from.
@@ -241,15 +198,8 @@ func (p *Prepared) Banner() (string, error) {
 		}
 	}
 	fmt.Fprintf(&b, "loss: mean over the %s tokens of all rows of a step\n", map[bool]string{true: "answer", false: "prompt and answer"}[p.Config.Data.CompletionOnlyLoss])
-	entries, err := settings.Entries(&p.Config, p.Origins)
-	if err != nil {
+	if err := setup.WriteSettings(&b, &p.Config, p.Origins, p.Notices); err != nil {
 		return "", err
-	}
-	for _, e := range entries {
-		fmt.Fprintf(&b, "  %-28s %-24s %s\n", e.Key, e.Value, e.Origin)
-	}
-	for _, n := range p.Notices {
-		fmt.Fprintf(&b, "notice: %s\n", n)
 	}
 	return b.String(), nil
 }

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"path/filepath"
-
 	"github.com/spf13/cobra"
 
 	"terraloom/grpo"
-	trainrun "terraloom/lora/train/run"
 )
 
 func newGrpoCmd() *cobra.Command {
@@ -39,26 +35,7 @@ process, or by a vLLM server (rollout.engine: vllm). Settings, run folder, signa
 			if from.dryRun {
 				return p.DryRun(cmd.Context(), cmd.OutOrStdout(), from.resume)
 			}
-			banner, err := p.Banner()
-			if err != nil {
-				return err
-			}
-			fmt.Fprint(cmd.OutOrStdout(), banner)
-			engine, err := p.Base.Backend()
-			if err != nil {
-				return err
-			}
-			bar := newTrainProgress()
-			res, err := p.Run(cmd.Context(), engine, from.resume, bar.at)
-			bar.finish()
-			if err != nil {
-				return err
-			}
-			for _, v := range res.Summary.Last {
-				fmt.Fprintf(cmd.OutOrStdout(), "%-28s %.6g\n", v.Name, v.Number)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "result in %s, report in %s\n", res.Path, filepath.Join(c.Out, trainrun.ReportFile))
-			return nil
+			return carryOut(cmd, p, p.Base, c.Out, from.resume)
 		},
 	}
 	from.add(cmd)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"terraloom/grpo"
+	"terraloom/lora/backend"
 	"terraloom/lora/train"
 	trainrun "terraloom/lora/train/run"
+	"terraloom/lora/train/setup"
 	"terraloom/sft"
 )
 
@@ -71,30 +74,41 @@ and kept in the run folder. A signal ends the run after saving; --resume auto go
 			if from.dryRun {
 				return p.DryRun(cmd.OutOrStdout(), from.resume)
 			}
-			banner, err := p.Banner()
-			if err != nil {
-				return err
-			}
-			fmt.Fprint(cmd.OutOrStdout(), banner)
-			engine, err := p.Base.Backend()
-			if err != nil {
-				return err
-			}
-			bar := newTrainProgress()
-			res, err := p.Run(cmd.Context(), engine, from.resume, bar.at)
-			bar.finish()
-			if err != nil {
-				return err
-			}
-			for _, v := range res.Summary.Last {
-				fmt.Fprintf(cmd.OutOrStdout(), "%-28s %.6g\n", v.Name, v.Number)
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "result in %s, report in %s\n", res.Path, filepath.Join(c.Out, trainrun.ReportFile))
-			return nil
+			return carryOut(cmd, p, p.Base, c.Out, from.resume)
 		},
 	}
 	from.add(cmd)
 	return cmd
+}
+
+// trainer is a prepared run of a verb that trains.
+type trainer interface {
+	Banner() (string, error)
+	Run(ctx context.Context, engine *backend.Backend, resume string, progress func(train.Status)) (*setup.Result, error)
+}
+
+// carryOut prints the run's banner, trains with progress, and prints what was measured last and where the result is.
+func carryOut(cmd *cobra.Command, p trainer, base *setup.Base, out, resume string) error {
+	banner, err := p.Banner()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(cmd.OutOrStdout(), banner)
+	engine, err := base.Backend()
+	if err != nil {
+		return err
+	}
+	bar := newTrainProgress()
+	res, err := p.Run(cmd.Context(), engine, resume, bar.at)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	for _, v := range res.Summary.Last {
+		fmt.Fprintf(cmd.OutOrStdout(), "%-28s %.6g\n", v.Name, v.Number)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "result in %s, report in %s\n", res.Path, filepath.Join(out, trainrun.ReportFile))
+	return nil
 }
 
 // trainFlags are the flags of every verb that trains.
