@@ -12,6 +12,7 @@ import (
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/traintest"
 )
 
 // pendingTask is a task with drawn answers on which another policy than theirs is trained: every part of the objective is
@@ -19,7 +20,7 @@ import (
 func pendingTask(tb testing.TB, c Config) *task {
 	tb.Helper()
 	p := prepare(tb, c)
-	t := &task{config: c, base: p.Base, on: place(tb, p.Base), layout: c.layout(), cost: p.Base.Cost(), rows: p.Train, ids: p.Train.ids(), pending: &rollouts{}}
+	t := &task{config: c, base: p.Base, on: traintest.Place(tb, p.Base), layout: c.layout(), cost: p.Base.Cost(), rows: p.Train, ids: p.Train.ids(), pending: &rollouts{}}
 	for i, row := range p.Train.Rows {
 		for k := range c.Group.Size {
 			tokens := p.Base.Codec.Tokenizer.EncodeOrdinary(row.Target)
@@ -108,8 +109,8 @@ func TestDevicesShareABatch(t *testing.T) {
 		c.Out, c.Device.Count, c.Device.ShardBase = filepath.Join(t.TempDir(), "run"), devices, shard
 		_, err := prepare(t, c).Run(context.Background(), engine, "never", nil)
 		check(t, err)
-		for _, r := range records(t, c.Out, run.Train) {
-			out = append(out, value(t, r, "loss"))
+		for _, r := range traintest.Records(t, c.Out, run.Train) {
+			out = append(out, traintest.Value(t, r, "loss"))
 		}
 		return out
 	}
@@ -134,15 +135,15 @@ func TestObjectivesTrain(t *testing.T) {
 	} {
 		c.Out, c.Objective = filepath.Join(t.TempDir(), "run"), o
 		mustRun(t, c, "never")
-		steps := records(t, c.Out, run.Train)
-		kl := value(t, steps[0], "kl")
+		steps := traintest.Records(t, c.Out, run.Train)
+		kl := traintest.Value(t, steps[0], "kl")
 		switch {
 		case o.Beta == 0 && kl != 0, o.Reference == Start && math.Abs(kl) > 1e-6, o.Reference == Bare && kl < 0.1:
 			t.Errorf("%+v: KL %v in the first step", o, kl)
-		case o.Beta > 0 && (value(t, steps[1], "kl") > kl) != (o.Reference == Start): // away from the start, and back towards the base
-			t.Errorf("%+v: KL %v after an update, %v before", o, value(t, steps[1], "kl"), kl)
+		case o.Beta > 0 && (traintest.Value(t, steps[1], "kl") > kl) != (o.Reference == Start): // away from the start, and back towards the base
+			t.Errorf("%+v: KL %v after an update, %v before", o, traintest.Value(t, steps[1], "kl"), kl)
 		}
-		if value(t, steps[1], "ratio_max") == 1 {
+		if traintest.Value(t, steps[1], "ratio_max") == 1 {
 			t.Errorf("%+v: the second update is on-policy", o)
 		}
 	}

@@ -12,18 +12,14 @@ import (
 	"terraloom/data"
 	"terraloom/data/prompt"
 	"terraloom/data/strictjson"
-	"terraloom/lora/adapter"
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/decoder"
 	"terraloom/lora/provenance"
-	"terraloom/lora/tokenizer"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/setup"
+	"terraloom/lora/train/traintest"
 )
-
-const chatML = `{%- for m in messages -%}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' -}}{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}`
 
 // node is the question and the arguments of the i-th Executor record.
 func node(i int) (question string, arguments strictjson.Value) {
@@ -36,57 +32,12 @@ func node(i int) (question string, arguments strictjson.Value) {
 // tinyBase is a model folder with random weights, large enough to be moved by an adapter. All tests share it.
 func tinyBase(tb testing.TB, family checkpoint.Family) string {
 	tb.Helper()
-	dir := filepath.Join(bases.dir, string(family))
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
 	texts := []string{"system\nYou give arguments.", "user", "assistant"}
 	for i := range 8 {
 		question, arguments := node(i)
 		texts = append(texts, question, arguments.JSON())
 	}
-	tok, err := tokenizer.Train(slices.Values(texts), 340, []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"})
-	check(tb, err)
-	tok, err = tok.WithRoles(tokenizer.Roles{EOS: "<|im_end|>", PAD: "<|im_end|>"})
-	check(tb, err)
-	files := tb.TempDir()
-	check(tb, tok.Save(files))
-	check(tb, os.WriteFile(filepath.Join(files, "chat_template.jinja"), []byte(chatML), 0o644))
-
-	c := checkpoint.Config{
-		Family: checkpoint.Llama, Architecture: "LlamaForCausalLM", HiddenSize: 48, IntermediateSize: 96, NumLayers: 2, NumHeads: 3, NumKVHeads: 1,
-		HeadDim: 16, VocabSize: 340, MaxPositions: 256, RMSNormEps: 1e-6, Rope: checkpoint.Rope{Type: checkpoint.RopeDefault, Theta: 1e4, Dim: 16},
-		LayerTypes: []checkpoint.LayerType{checkpoint.FullAttention, checkpoint.FullAttention}, Tied: true, DType: checkpoint.F32, BOS: -1, Pad: 2, EOS: []int{2},
-	}
-	if family == checkpoint.Qwen35 {
-		c.Family, c.Architecture = family, "Qwen3_5ForCausalLM"
-		c.ZeroCentredNorm, c.QKNorm, c.OutputGate = true, true, true
-		c.LayerTypes[0] = checkpoint.LinearAttention
-		c.Rope.Dim = 4
-		c.LinearAttn = checkpoint.LinearAttn{KeyHeads: 2, ValueHeads: 4, KeyHeadDim: 8, ValueHeadDim: 8, ConvKernel: 4}
-	}
-	weights := decoder.RandomWeights{Config: c, Seed: 3, Std: 0.15}
-	var sources []checkpoint.Source
-	for _, spec := range c.TensorSpecs() {
-		t, err := weights.Tensor(spec.Name)
-		check(tb, err)
-		if spec.Name == "norm.weight" { // lets a tied head become certain: drawing needs more than being the likeliest
-			values, err := t.Float32()
-			check(tb, err)
-			for i := range values {
-				values[i]++
-			}
-			sources = append(sources, checkpoint.FromFloat32("model."+spec.Name, checkpoint.F32, spec.Shape, values))
-			continue
-		}
-		sources = append(sources, checkpoint.FromTensor("model."+spec.Name, t))
-	}
-	copies := map[string]string{}
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"} {
-		copies[name] = filepath.Join(files, name)
-	}
-	check(tb, checkpoint.WriteFolder(dir, checkpoint.Folder{Config: c.JSON(), Tensors: sources, Copy: copies}))
-	return dir
+	return traintest.Base(tb, family, texts, 1)
 }
 
 // tinyDataset writes a dataset of Executor records by split. The records of all splits ask the same eight questions, so that
@@ -153,7 +104,7 @@ func warm(tb testing.TB, c Config, steps int) string {
 	defer folder.Close()
 	options := train.Default()
 	options.Optimizer.LR, options.Schedule = 1e-2, train.Schedule{Kind: train.Constant, Steps: steps}
-	on := place(tb, p.Base)
+	on := traintest.Place(tb, p.Base)
 	loop := &train.Loop{Model: on.Model, Params: on.Params, Task: &imitation{p: p, params: on.Params, model: on.Model}, Options: options, Batch: len(p.Train.Rows), Folder: folder}
 	summary, err := loop.Run(context.Background())
 	check(tb, err)
@@ -242,27 +193,4 @@ func mustRun(tb testing.TB, c Config, resume string) *setup.Result {
 	res, err := runOn(tb, context.Background(), c, resume, nil)
 	check(tb, err)
 	return res
-}
-
-func records(tb testing.TB, dir, kind string) []run.Record {
-	tb.Helper()
-	all, err := run.Records(dir)
-	check(tb, err)
-	return slices.DeleteFunc(all, func(r run.Record) bool { return r.Kind != kind })
-}
-
-func value(tb testing.TB, r run.Record, name string) float64 {
-	tb.Helper()
-	x, ok := r.Get(name)
-	if !ok {
-		tb.Fatalf("step %d has no %s", r.Step, name)
-	}
-	return x
-}
-
-func adapterHash(tb testing.TB, base, path string) string {
-	tb.Helper()
-	a, err := adapter.Load(path, &openModel(tb, base).Config)
-	check(tb, err)
-	return a.Hash()
 }

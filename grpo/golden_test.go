@@ -15,6 +15,7 @@ import (
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/setup"
+	"terraloom/lora/train/traintest"
 )
 
 // goldenModels are the reference models that have rollouts: a dense one and a hybrid one.
@@ -27,11 +28,6 @@ func readJSON(tb testing.TB, path string, into any) {
 	check(tb, json.Unmarshal(text, into))
 }
 
-type tolerance struct {
-	Atol       float64
-	RelativeL2 float64 `json:"relative_l2_tolerance"`
-}
-
 // goldenInfo is golden.json.
 type goldenInfo struct {
 	Cases map[string]struct {
@@ -39,10 +35,10 @@ type goldenInfo struct {
 		Temperature float64
 		Scalars     map[string]float64
 		AtolLoss    float64 `json:"atol_loss"`
-		Grads       tolerance
+		Grads       traintest.Tolerance
 	}
 	Trace   map[string]json.RawMessage
-	Tensors map[string]tolerance
+	Tensors map[string]traintest.Tolerance
 }
 
 // reference holds the reference data of one model: rollouts, and what PyTorch, PEFT and TRL compute from them.
@@ -62,8 +58,8 @@ const goldenGroup = 4
 
 func openReference(tb testing.TB, model string) *reference {
 	tb.Helper()
-	r := &reference{tb: tb, dir: golden(tb, "grpo", model)}
-	r.base = &setup.Base{Config: setup.Config{Device: setup.Device{Count: 1, Precision: string(decoder.Float32)}}, Model: openModel(tb, golden(tb, model))}
+	r := &reference{tb: tb, dir: traintest.Golden(tb, "grpo", model)}
+	r.base = &setup.Base{Config: setup.Config{Device: setup.Device{Count: 1, Precision: string(decoder.Float32)}}, Model: traintest.OpenModel(tb, traintest.Golden(tb, model))}
 	var err error
 	r.base.Start, err = adapter.Load(filepath.Join(r.dir, "adapter"), &r.base.Model.Config)
 	check(tb, err)
@@ -134,7 +130,7 @@ func (r *reference) task(name string) *task {
 		pending.Answers = append(pending.Answers, answer{Prompt: row[:r.prompts[i]], Tokens: row[r.prompts[i]:], Sampled: old[i], Old: old[i], Reward: float64(rewards[i])})
 	}
 	config.Group.judge(pending.Answers)
-	t := &task{config: config, base: r.base, on: place(r.tb, r.base), layout: train.Layout{Tokens: 128}, cost: r.base.Cost(), pending: pending, ids: []string{"a", "b"}}
+	t := &task{config: config, base: r.base, on: traintest.Place(r.tb, r.base), layout: train.Layout{Tokens: 128}, cost: r.base.Cost(), pending: pending, ids: []string{"a", "b"}}
 	if config.Objective.needsReference() {
 		check(r.tb, t.judgeByReference(context.Background()))
 	}
@@ -146,7 +142,7 @@ func TestGoldenAdvantages(t *testing.T) {
 	var table struct {
 		Rows []struct{ Rewards, Population, Bessel, TRL []float64 }
 	}
-	readJSON(t, filepath.Join(golden(t, "grpo"), "advantages.json"), &table)
+	readJSON(t, filepath.Join(traintest.Golden(t, "grpo"), "advantages.json"), &table)
 	if len(table.Rows) == 0 {
 		t.Fatal("no rows")
 	}
@@ -205,11 +201,11 @@ func TestGoldenCases(t *testing.T) {
 				n := want.Scalars["completion_tokens"]
 				for name, x := range map[string]float64{"policy_loss": want.Scalars["policy_term"], "kl": want.Scalars["kl"], "entropy": want.Scalars["entropy"],
 					"clip_low": want.Scalars["clipped_low"] / n, "clip_high": want.Scalars["clipped_high"] / n, "trained_tokens": n} {
-					if got := value(t, record, name); !(math.Abs(got-x) <= 2e-5*math.Max(1, math.Abs(x))) {
+					if got := traintest.Value(t, record, name); !(math.Abs(got-x) <= 2e-5*math.Max(1, math.Abs(x))) {
 						t.Errorf("%s %v, expected %v", name, got, x)
 					}
 				}
-				if got, x := value(t, record, "ratio_max"), want.Scalars["ratio_max"]; !(math.Abs(got/x-1) <= 1e-4) {
+				if got, x := traintest.Value(t, record, "ratio_max"), want.Scalars["ratio_max"]; !(math.Abs(got/x-1) <= 1e-4) {
 					t.Errorf("largest ratio %v, expected %v", got, x)
 				}
 				norm, err := task.on.Params.Norm(sums)
@@ -219,7 +215,7 @@ func TestGoldenCases(t *testing.T) {
 				}
 				got, err := task.on.Params.AsAdapter(sums)
 				check(t, err)
-				compareAdapter(t, "gradient", got, gradients, name+"/", want.Grads, 0)
+				traintest.CompareAdapter(t, "gradient", got, gradients, name+"/", want.Grads, 0)
 			})
 		}
 	}
@@ -328,7 +324,7 @@ func TestGoldenTrace(t *testing.T) {
 						High              float64 `json:"clipped_high"`
 						Tokens            float64 `json:"completion_tokens"`
 					}
-					AdapterError tolerance `json:"adapter_error"`
+					AdapterError traintest.Tolerance `json:"adapter_error"`
 				}
 				check(t, json.Unmarshal(r.info.Trace[name], &info))
 				task := r.task(name)
@@ -345,52 +341,19 @@ func TestGoldenTrace(t *testing.T) {
 						check(t, err)
 						tol := info.AdapterError
 						tol.RelativeL2 *= 2
-						compareAdapter(t, fmt.Sprintf("adapter after update %d", s.Done), got, f, fmt.Sprintf("%s/update%d/", name, s.Done-1), tol, 5)
+						traintest.CompareAdapter(t, fmt.Sprintf("adapter after update %d", s.Done), got, f, fmt.Sprintf("%s/update%d/", name, s.Done-1), tol, 5)
 					}}
 				_, err = loop.Run(context.Background())
 				check(t, err)
-				for i, got := range records(t, folder.Dir, run.Train) {
+				for i, got := range traintest.Records(t, folder.Dir, run.Train) {
 					want := info.Updates[i]
 					for name, x := range map[string]float64{"loss": want.Loss, "grad_norm": want.GradNorm, "kl": want.KL, "entropy": want.Entropy, "clip_low": want.Low / want.Tokens, "clip_high": want.High / want.Tokens} {
-						if y := value(t, got, name); !(math.Abs(y-x) <= 5e-5*math.Max(1, math.Abs(x))) {
+						if y := traintest.Value(t, got, name); !(math.Abs(y-x) <= 5e-5*math.Max(1, math.Abs(x))) {
 							t.Errorf("update %d: %s %v, expected %v", i, name, y, x)
 						}
 					}
 				}
 			})
 		}
-	}
-}
-
-// compareAdapter checks every tensor. Adam turns noise in the smallest gradients into steps of full size: a few numbers
-// may be off.
-func compareAdapter(tb testing.TB, what string, got *adapter.Adapter, f *checkpoint.Safetensors, prefix string, tol tolerance, outliers int) {
-	tb.Helper()
-	var diff, size float64
-	beyond, compared := 0, 0
-	for i, m := range got.Modules {
-		for part, x := range map[string][]float32{".lora_A.weight": got.A[i], ".lora_B.weight": got.B[i]} {
-			want, err := f.Float32(prefix + adapter.TextPrefix + m.Name() + part)
-			check(tb, err)
-			if len(x) != len(want) {
-				tb.Fatalf("%s: %s%s has %d numbers, expected %d", what, m.Name(), part, len(x), len(want))
-			}
-			for j := range x {
-				d := float64(x[j]) - float64(want[j])
-				diff, size = diff+d*d, size+float64(want[j])*float64(want[j])
-				if compared++; !(math.Abs(d) <= tol.Atol) {
-					beyond++
-				}
-			}
-		}
-	}
-	if compared == 0 {
-		tb.Fatalf("%s: nothing compared", what)
-	}
-	if beyond > outliers {
-		tb.Errorf("%s: %d of %d numbers off by more than %g", what, beyond, compared, tol.Atol)
-	}
-	if rel := math.Sqrt(diff / size); tol.RelativeL2 > 0 && !(rel <= tol.RelativeL2) {
-		tb.Errorf("%s: relative L2 error %g, allowed %g", what, rel, tol.RelativeL2)
 	}
 }

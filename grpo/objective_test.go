@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/traintest"
 )
 
 func near(tb testing.TB, what string, got, want, tolerance float64) {
@@ -123,10 +124,10 @@ func TestObjectiveByHand(t *testing.T) {
 		s.add(k)
 	}
 	record := run.Record{Values: s.values(true)}
-	near(t, "surrogate", value(t, record, "policy_loss"), .14493007, 1e-7)
-	near(t, "KL", value(t, record, "kl"), .00796476, 1e-8)
+	near(t, "surrogate", traintest.Value(t, record, "policy_loss"), .14493007, 1e-7)
+	near(t, "KL", traintest.Value(t, record, "kl"), .00796476, 1e-8)
 	near(t, "objective", s.loss, .13737366, 1e-7)
-	if n := value(t, record, "sampler_missing"); n != 8 || s.gap() != 0 {
+	if n := traintest.Value(t, record, "sampler_missing"); n != 8 || s.gap() != 0 {
 		t.Errorf("G8: %v tokens without a log-probability from the sampler, gap %v", n, s.gap())
 	}
 

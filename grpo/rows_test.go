@@ -14,6 +14,7 @@ import (
 	"terraloom/lora/provenance"
 	"terraloom/lora/train"
 	"terraloom/lora/train/rowset"
+	"terraloom/lora/train/traintest"
 	"terraloom/reward"
 )
 
@@ -122,7 +123,7 @@ func TestLimitsAreChecked(t *testing.T) {
 	c := good
 	c.Adapter = warm(t, good, 1)
 	c.Template.File = filepath.Join(t.TempDir(), "template.jinja")
-	check(t, os.WriteFile(c.Template.File, []byte(strings.ReplaceAll(chatML, `\n`, ` \n`)), 0o644))
+	check(t, os.WriteFile(c.Template.File, []byte(strings.ReplaceAll(traintest.ChatML, `\n`, ` \n`)), 0o644))
 	if err := prepareError(t, c); !errors.Is(err, provenance.ErrMismatch) || !strings.Contains(err.Error(), "chat template") {
 		t.Errorf("another template: %v", err)
 	}

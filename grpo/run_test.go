@@ -15,6 +15,7 @@ import (
 	"terraloom/lora/provenance"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/traintest"
 	"terraloom/reward"
 )
 
@@ -49,10 +50,10 @@ func TestLearnsFourNodes(t *testing.T) {
 	c.Optimizer.LR = 2e-3
 	c.Evaluation = train.Evaluation{AtStart: true}
 	res := mustRun(t, c, "never")
-	steps := records(t, c.Out, run.Train)
+	steps := traintest.Records(t, c.Out, run.Train)
 	mean := func(records []run.Record) (m float64) {
 		for _, r := range records {
-			m += value(t, r, "reward") / float64(len(records))
+			m += traintest.Value(t, r, "reward") / float64(len(records))
 		}
 		return m
 	}
@@ -67,35 +68,35 @@ func TestLearnsFourNodes(t *testing.T) {
 		}
 		for _, name := range []string{"reward_argument", "reward_argument_std", "parse_failures", "reward_std", "reward_batch_std", "zero_spread", "kl", "entropy", "clip_low", "clip_high", "completion_tokens",
 			"completion_tokens_max", "truncated", "grad_norm", "share_generate", "share_train", "share_other", "tokens_per_second"} {
-			value(t, r, name)
+			traintest.Value(t, r, name)
 		}
 		// Strictly on-policy: every ratio is 1, and the sampler says what training computes.
-		if x, y := value(t, r, "ratio"), value(t, r, "ratio_max"); x != 1 || y != 1 {
+		if x, y := traintest.Value(t, r, "ratio"), traintest.Value(t, r, "ratio_max"); x != 1 || y != 1 {
 			t.Errorf("step %d: ratios %v, %v at most", r.Step, x, y)
 		}
-		if gap := value(t, r, "sampler_gap"); gap > 1e-4 {
+		if gap := traintest.Value(t, r, "sampler_gap"); gap > 1e-4 {
 			t.Errorf("step %d: sampler and training differ by %v", r.Step, gap)
 		}
 	}
 	// What is neither generation nor training is below a twentieth of a step.
 	other := 0.0
 	for _, r := range steps {
-		other += value(t, r, "share_other") / float64(len(steps))
+		other += traintest.Value(t, r, "share_other") / float64(len(steps))
 	}
 	if other > 0.05 {
 		t.Errorf("%.1f %% of a step is neither generation nor training", 100*other)
 	}
 	// G10: the reference is the base with the starting adapter.
-	if kl := value(t, steps[0], "kl"); kl > 1e-9 {
+	if kl := traintest.Value(t, steps[0], "kl"); kl > 1e-9 {
 		t.Errorf("KL %v in the first step", kl)
 	}
 
 	// The adapter says what it was made with, and the base is as it was.
 	record, err := provenance.Read(res.Path)
 	check(t, err)
-	hash, err := openModel(t, c.Base).Hash()
+	hash, err := traintest.OpenModel(t, c.Base).Hash()
 	check(t, err)
-	if record.Method != "grpo" || record.Role != "executor" || record.Base != hash || record.Parent != adapterHash(t, c.Base, c.Adapter) || record.Hash == record.Parent || record.Dataset == "" {
+	if record.Method != "grpo" || record.Role != "executor" || record.Base != hash || record.Parent != traintest.AdapterHash(t, c.Base, c.Adapter) || record.Hash == record.Parent || record.Dataset == "" {
 		t.Errorf("record %+v", record)
 	}
 
@@ -134,10 +135,10 @@ func TestResumeIsBitEqual(t *testing.T) {
 			c.Group.Resample = 1
 			c.Data.Validation, c.Evaluation.Every = "validation", 4
 			straight := mustRun(t, c, "never")
-			want := adapterHash(t, c.Base, straight.Path)
+			want := traintest.AdapterHash(t, c.Base, straight.Path)
 			ratios := 0
-			for _, r := range records(t, c.Out, run.Train) {
-				if value(t, r, "ratio_max") != 1 {
+			for _, r := range traintest.Records(t, c.Out, run.Train) {
+				if traintest.Value(t, r, "ratio_max") != 1 {
 					ratios++
 				}
 			}
@@ -159,7 +160,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 				if !errors.Is(err, context.Canceled) {
 					t.Fatalf("stopped after step %d: %v", stop, err)
 				}
-				if got := adapterHash(t, c.Base, mustRun(t, c, "auto").Path); got != want {
+				if got := traintest.AdapterHash(t, c.Base, mustRun(t, c, "auto").Path); got != want {
 					t.Errorf("stopped after step %d: another adapter", stop)
 				}
 				if n := len(lines(t, c.Out, "rollout")); n != 3*2*4 {
@@ -220,12 +221,12 @@ func TestNoSpreadEndsTheRun(t *testing.T) {
 	if !errors.Is(err, ErrNoSpread) || !strings.Contains(err.Error(), "Executor SFT") {
 		t.Fatalf("error %v", err)
 	}
-	steps := records(t, c.Out, run.Train)
+	steps := traintest.Records(t, c.Out, run.Train)
 	if len(steps) != 2 {
 		t.Fatalf("%d steps, expected 2", len(steps))
 	}
 	for _, r := range steps {
-		if value(t, r, "zero_spread") != 1 || value(t, r, "resampled_groups") != 2 || value(t, r, "policy_loss") != 0 {
+		if traintest.Value(t, r, "zero_spread") != 1 || traintest.Value(t, r, "resampled_groups") != 2 || traintest.Value(t, r, "policy_loss") != 0 {
 			t.Errorf("step %d: %v", r.Step, r.Values)
 		}
 	}
@@ -238,8 +239,8 @@ func TestResamplingDrawsFlatGroupsAgain(t *testing.T) {
 	flat := func(resample int) (float64, float64, []line) {
 		c.Out, c.Group.Resample = filepath.Join(t.TempDir(), "run"), resample
 		mustRun(t, c, "never")
-		r := records(t, c.Out, run.Train)[0]
-		return value(t, r, "zero_spread"), value(t, r, "resampled_groups"), lines(t, c.Out, "rollout")
+		r := traintest.Records(t, c.Out, run.Train)[0]
+		return traintest.Value(t, r, "zero_spread"), traintest.Value(t, r, "resampled_groups"), lines(t, c.Out, "rollout")
 	}
 	none, again, first := flat(0)
 	if none == 0 || none == 1 || again != 0 {
@@ -269,7 +270,7 @@ func TestTruncatedAnswers(t *testing.T) {
 	once := func(mask bool) run.Record {
 		c.Out, c.Rollout.MaskTruncated = filepath.Join(t.TempDir(), "run"), mask
 		mustRun(t, c, "never")
-		return records(t, c.Out, run.Train)[0]
+		return traintest.Records(t, c.Out, run.Train)[0]
 	}
 	all, masked := once(false), once(true)
 	tokens := 0
@@ -280,11 +281,11 @@ func TestTruncatedAnswers(t *testing.T) {
 			t.Errorf("a truncated answer of %d tokens earns %v", l.Tokens, *l.Reward)
 		}
 	}
-	share := value(t, all, "truncated")
-	if share == 0 || share == 1 || value(t, masked, "truncated") != share || value(t, masked, "completion_tokens") != value(t, all, "completion_tokens") {
-		t.Fatalf("truncated %v and %v", share, value(t, masked, "truncated"))
+	share := traintest.Value(t, all, "truncated")
+	if share == 0 || share == 1 || traintest.Value(t, masked, "truncated") != share || traintest.Value(t, masked, "completion_tokens") != traintest.Value(t, all, "completion_tokens") {
+		t.Fatalf("truncated %v and %v", share, traintest.Value(t, masked, "truncated"))
 	}
-	if n := value(t, masked, "trained_tokens"); n != float64(tokens) || n >= value(t, all, "trained_tokens") {
+	if n := traintest.Value(t, masked, "trained_tokens"); n != float64(tokens) || n >= traintest.Value(t, all, "trained_tokens") {
 		t.Errorf("%v tokens trained, expected %d", n, tokens)
 	}
 }
@@ -328,8 +329,8 @@ func TestTemperatureAndDropout(t *testing.T) {
 	defer folder.Close()
 	_, err = p.train(context.Background(), share(t, p), folder, "", nil)
 	check(t, err)
-	r := records(t, c.Out, run.Train)[0]
-	if gap, ratio := value(t, r, "sampler_gap"), value(t, r, "ratio"); gap > 1e-4 || ratio != 1 {
+	r := traintest.Records(t, c.Out, run.Train)[0]
+	if gap, ratio := traintest.Value(t, r, "sampler_gap"), traintest.Value(t, r, "ratio"); gap > 1e-4 || ratio != 1 {
 		t.Errorf("gap %v, ratio %v", gap, ratio)
 	}
 }
@@ -371,7 +372,7 @@ func TestFailingRewardIsNoReward(t *testing.T) {
 	c.Schedule.Steps = 1
 	c.Reward.Functions = append(c.Reward.Functions, reward.Function{Name: "shaky", Kind: reward.KindExpr, Weight: 1, Program: `length > 25 ? reference["absent"].x : 0`})
 	mustRun(t, c, "never")
-	r := records(t, c.Out, run.Train)[0]
+	r := traintest.Records(t, c.Out, run.Train)[0]
 	failed := 0
 	for _, l := range lines(t, c.Out, "rollout") {
 		if l.Reward == nil {
@@ -381,7 +382,7 @@ func TestFailingRewardIsNoReward(t *testing.T) {
 			}
 		}
 	}
-	if n := value(t, r, "reward_failures"); n == 0 || n != float64(failed) {
+	if n := traintest.Value(t, r, "reward_failures"); n == 0 || n != float64(failed) {
 		t.Errorf("%v failures recorded, %d in the samples", n, failed)
 	}
 }

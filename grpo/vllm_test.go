@@ -19,6 +19,7 @@ import (
 	"terraloom/lora/generate"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/traintest"
 )
 
 // faults are what can be wrong with a server.
@@ -53,7 +54,7 @@ type standIn struct {
 
 func newStandIn(t *testing.T, c Config) *standIn {
 	p := prepare(t, c)
-	on := place(t, p.Base)
+	on := traintest.Place(t, p.Base)
 	engine, err := generate.New(on.Backend, on.Model, generate.Options{Tokenizer: p.Base.Codec.Tokenizer, MaxRows: 16})
 	check(t, err)
 	t.Cleanup(engine.Close)
@@ -263,7 +264,7 @@ func TestServerRollouts(t *testing.T) {
 	c.Batch.Updates, c.Schedule.Steps = 2, 4
 	c.Data.Validation = "validation"
 	mustRun(t, c, "never")
-	for _, r := range records(t, c.Out, run.Train) {
+	for _, r := range traintest.Records(t, c.Out, run.Train) {
 		if gap, ok := r.Get("sampler_gap"); ok && gap > 1e-4 {
 			t.Errorf("step %d: server and training differ by %v", r.Step, gap)
 		}
@@ -283,7 +284,7 @@ func TestServerRollouts(t *testing.T) {
 	if n := s.requests; n != 4+2*2*4+4 {
 		t.Errorf("%d completions", n)
 	}
-	straight := adapterHash(t, c.Base, filepath.Join(c.Out, run.AdapterDir))
+	straight := traintest.AdapterHash(t, c.Base, filepath.Join(c.Out, run.AdapterDir))
 
 	c.Out = filepath.Join(t.TempDir(), "run")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -294,7 +295,7 @@ func TestServerRollouts(t *testing.T) {
 	}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if got := adapterHash(t, c.Base, mustRun(t, c, "auto").Path); got != straight {
+	if got := traintest.AdapterHash(t, c.Base, mustRun(t, c, "auto").Path); got != straight {
 		t.Error("resumed: another adapter")
 	}
 }
@@ -349,7 +350,7 @@ func TestServersThatAreRefused(t *testing.T) {
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, expected %v saying %q", err, c.want, c.says)
 			}
-			if n := len(records(t, config.Out, run.Train)); n != 0 {
+			if n := len(traintest.Records(t, config.Out, run.Train)); n != 0 {
 				t.Errorf("%d steps were done", n)
 			}
 		})
@@ -365,7 +366,7 @@ func TestServerWithOldWeights(t *testing.T) {
 	folder, err := run.Open(c.Out, false)
 	check(t, err)
 	defer folder.Close()
-	task, err := p.task(context.Background(), place(t, p.Base), folder)
+	task, err := p.task(context.Background(), traintest.Place(t, p.Base), folder)
 	check(t, err)
 	defer task.close()
 	s.frozen = true // from now on it answers from the probe
@@ -387,7 +388,7 @@ func TestServerWithoutSomeLogProbs(t *testing.T) {
 	c = serverConfig(c, s.start(t))
 	c.Schedule.Steps = 1
 	mustRun(t, c, "never")
-	if n := value(t, records(t, c.Out, run.Train)[0], "sampler_missing"); n != 2*4 {
+	if n := traintest.Value(t, traintest.Records(t, c.Out, run.Train)[0], "sampler_missing"); n != 2*4 {
 		t.Errorf("%v tokens without a log-probability, expected one of each answer", n)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"terraloom/lora/decoder"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/traintest"
 )
 
 // gradient is one step's loss and gradient on all rows of a task.
@@ -54,7 +55,7 @@ func liveTask(tb testing.TB, c Config) *task {
 			b[i] = float32(i%7-3) / 20
 		}
 	}
-	return p.task(place(tb, p.Base), nil)
+	return p.task(traintest.Place(tb, p.Base), nil)
 }
 
 // F1 and F5: however a step is cut into rectangles, packed or not, it has the same loss and the same gradient, because
@@ -161,16 +162,16 @@ func TestDevicesShareABatch(t *testing.T) {
 		if devices == 2 { // answers come from one device, whatever training uses
 			c.Generation = Generation{Rows: 1, MaxTokens: 4}
 			defer func() {
-				last := records(t, c.Out, run.Validation)
-				if n := value(t, last[len(last)-1], "answer_tokens"); n < 1 || n > 4 {
+				last := traintest.Records(t, c.Out, run.Validation)
+				if n := traintest.Value(t, last[len(last)-1], "answer_tokens"); n < 1 || n > 4 {
 					t.Errorf("%v tokens of an answer", n)
 				}
 			}()
 		}
 		_, err := prepare(t, c).Run(context.Background(), engine, "never", nil)
 		check(t, err)
-		for _, r := range append(records(t, c.Out, run.Train), records(t, c.Out, run.Validation)...) {
-			out = append(out, value(t, r, "loss"))
+		for _, r := range append(traintest.Records(t, c.Out, run.Train), traintest.Records(t, c.Out, run.Validation)...) {
+			out = append(out, traintest.Value(t, r, "loss"))
 		}
 		return out
 	}

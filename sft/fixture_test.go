@@ -14,15 +14,11 @@ import (
 	"terraloom/data/prompt"
 	"terraloom/data/strictjson"
 	"terraloom/lora/checkpoint"
-	"terraloom/lora/decoder"
-	"terraloom/lora/tokenizer"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/setup"
+	"terraloom/lora/train/traintest"
 )
-
-const chatML = `{%- for m in messages -%}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' -}}{%- endfor -%}
-{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}`
 
 var tools = []string{"get_filelist", "mean", "difference", "compute_tvdi", "threshold", "calculate_area", "SM3Det", "SAM2"}
 
@@ -44,47 +40,11 @@ func question(i int) string {
 // tinyBase is a model folder with random weights, large enough to be moved by an adapter. All tests share it.
 func tinyBase(tb testing.TB, family checkpoint.Family) string {
 	tb.Helper()
-	dir := filepath.Join(bases.dir, string(family))
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
 	texts := []string{"system\nYou plan.", strings.Join(tools, `","`), `{"tool_sequence":["get_filelist","mean"]}`}
 	for i := range 8 {
 		texts = append(texts, question(i), prompt.PlannerCompletion(plans(i)))
 	}
-	tok, err := tokenizer.Train(slices.Values(texts), 340, []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"})
-	check(tb, err)
-	tok, err = tok.WithRoles(tokenizer.Roles{EOS: "<|im_end|>", PAD: "<|im_end|>"}) // T8: padding is the end of turn
-	check(tb, err)
-	files := tb.TempDir()
-	check(tb, tok.Save(files))
-	check(tb, os.WriteFile(filepath.Join(files, "chat_template.jinja"), []byte(chatML), 0o644))
-
-	c := checkpoint.Config{
-		Family: checkpoint.Llama, Architecture: "LlamaForCausalLM", HiddenSize: 48, IntermediateSize: 96, NumLayers: 2, NumHeads: 3, NumKVHeads: 1,
-		HeadDim: 16, VocabSize: 340, MaxPositions: 256, RMSNormEps: 1e-6, Rope: checkpoint.Rope{Type: checkpoint.RopeDefault, Theta: 1e4, Dim: 16},
-		LayerTypes: []checkpoint.LayerType{checkpoint.FullAttention, checkpoint.FullAttention}, Tied: true, DType: checkpoint.F32, BOS: -1, Pad: 2, EOS: []int{2},
-	}
-	if family == checkpoint.Qwen35 {
-		c.Family, c.Architecture = family, "Qwen3_5ForCausalLM"
-		c.ZeroCentredNorm, c.QKNorm, c.OutputGate = true, true, true
-		c.LayerTypes[0] = checkpoint.LinearAttention
-		c.Rope.Dim = 4
-		c.LinearAttn = checkpoint.LinearAttn{KeyHeads: 2, ValueHeads: 4, KeyHeadDim: 8, ValueHeadDim: 8, ConvKernel: 4}
-	}
-	weights := decoder.RandomWeights{Config: c, Seed: 3, Std: 0.15}
-	var sources []checkpoint.Source
-	for _, spec := range c.TensorSpecs() {
-		t, err := weights.Tensor(spec.Name)
-		check(tb, err)
-		sources = append(sources, checkpoint.FromTensor("model."+spec.Name, t))
-	}
-	copies := map[string]string{}
-	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"} {
-		copies[name] = filepath.Join(files, name)
-	}
-	check(tb, checkpoint.WriteFolder(dir, checkpoint.Folder{Config: c.JSON(), Tensors: sources, Copy: copies}))
-	return dir
+	return traintest.Base(tb, family, texts, 0)
 }
 
 // tinyDataset writes a dataset of rows by split. The rows of all splits ask the same eight questions, so that what was
@@ -162,7 +122,7 @@ func runOn(tb testing.TB, ctx context.Context, c Config, resume string, progress
 	from, err := train.Resumable(c.Out, resume)
 	check(tb, err)
 	check(tb, setup.WriteConfig(folder, "sft", &p.Config, p.Origins, from != ""))
-	return p.train(ctx, place(tb, p.Base), folder, from, progress)
+	return p.train(ctx, traintest.Place(tb, p.Base), folder, from, progress)
 }
 
 // mustRun is runOn for runs that must work.
@@ -171,20 +131,4 @@ func mustRun(tb testing.TB, c Config, resume string) *setup.Result {
 	res, err := runOn(tb, context.Background(), c, resume, nil)
 	check(tb, err)
 	return res
-}
-
-func records(tb testing.TB, dir, kind string) []run.Record {
-	tb.Helper()
-	all, err := run.Records(dir)
-	check(tb, err)
-	return slices.DeleteFunc(all, func(r run.Record) bool { return r.Kind != kind })
-}
-
-func value(tb testing.TB, r run.Record, name string) float64 {
-	tb.Helper()
-	x, ok := r.Get(name)
-	if !ok {
-		tb.Fatalf("step %d has no %s", r.Step, name)
-	}
-	return x
 }

@@ -16,6 +16,7 @@ import (
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/setup"
+	"terraloom/lora/train/traintest"
 )
 
 func readJSON(tb testing.TB, path string, into any) {
@@ -63,7 +64,7 @@ func (g *goldenTask) Gradient(ctx context.Context, s train.Step, sums *decoder.V
 // newGoldenTask places a reference model with an adapter and the rows of a table of ids [.., length] with labels.
 func newGoldenTask(tb testing.TB, model, adapterDir string, ids, labels, mask []int32, length int) *task {
 	tb.Helper()
-	base := &setup.Base{Config: setup.Config{Device: setup.Device{Count: 1, Precision: float32Precision}}, Model: openModel(tb, golden(tb, model))}
+	base := &setup.Base{Config: setup.Config{Device: setup.Device{Count: 1, Precision: float32Precision}}, Model: traintest.OpenModel(tb, traintest.Golden(tb, model))}
 	var err error
 	base.Start, err = adapter.Load(adapterDir, &base.Model.Config)
 	check(tb, err)
@@ -77,45 +78,7 @@ func newGoldenTask(tb testing.TB, model, adapterDir string, ids, labels, mask []
 		}
 		rows.Rows = append(rows.Rows, row)
 	}
-	return &task{base: base, on: place(tb, base), layout: train.Layout{Tokens: 128}, cost: base.Cost(), rows: rows, ids: rows.ids()}
-}
-
-type tolerance struct {
-	Atol       float64
-	RelativeL2 float64 `json:"relative_l2_tolerance"`
-}
-
-// compareAdapter checks every tensor. Adam turns noise in the smallest gradients into steps of full size: a few numbers
-// may be off.
-func compareAdapter(tb testing.TB, what string, got *adapter.Adapter, f *checkpoint.Safetensors, prefix string, tol tolerance, outliers int) {
-	tb.Helper()
-	var diff, size float64
-	beyond, compared := 0, 0
-	for i, m := range got.Modules {
-		for part, x := range map[string][]float32{".lora_A.weight": got.A[i], ".lora_B.weight": got.B[i]} {
-			want, err := f.Float32(prefix + adapter.TextPrefix + m.Name() + part)
-			check(tb, err)
-			if len(x) != len(want) {
-				tb.Fatalf("%s: %s%s has %d numbers, expected %d", what, m.Name(), part, len(x), len(want))
-			}
-			for j := range x {
-				d := float64(x[j]) - float64(want[j])
-				diff, size = diff+d*d, size+float64(want[j])*float64(want[j])
-				if compared++; !(math.Abs(d) <= tol.Atol) {
-					beyond++
-				}
-			}
-		}
-	}
-	if compared == 0 {
-		tb.Fatalf("%s: nothing compared", what)
-	}
-	if beyond > outliers {
-		tb.Errorf("%s: %d of %d numbers off by more than %g", what, beyond, compared, tol.Atol)
-	}
-	if rel := math.Sqrt(diff / size); tol.RelativeL2 > 0 && !(rel <= tol.RelativeL2) {
-		tb.Errorf("%s: relative L2 error %g, allowed %g", what, rel, tol.RelativeL2)
-	}
+	return &task{base: base, on: traintest.Place(tb, base), layout: train.Layout{Tokens: 128}, cost: base.Cost(), rows: rows, ids: rows.ids()}
 }
 
 // TestGoldenTrace follows the reference run of ten steps (PyTorch, PEFT and TRL) through the whole loop: losses, gradient
@@ -123,7 +86,7 @@ func compareAdapter(tb testing.TB, what string, got *adapter.Adapter, f *checkpo
 func TestGoldenTrace(t *testing.T) {
 	for _, model := range []string{"llama", "qwen35-text"} {
 		t.Run(model, func(t *testing.T) {
-			dir := golden(t, "sft", model)
+			dir := traintest.Golden(t, "sft", model)
 			var info struct {
 				Steps []struct {
 					Loss         float64
@@ -173,13 +136,13 @@ func TestGoldenTrace(t *testing.T) {
 					t.Errorf("step %d: %d labelled tokens, expected %d", s, n, want.LabelTokens)
 				}
 			}
-			var tol tolerance
+			var tol traintest.Tolerance
 			check(t, json.Unmarshal(info.Errors["adapter_step9"], &tol))
 			tol.RelativeL2 *= 10
 			final := safetensors(t, filepath.Join(dir, "final_adapter", "adapter_model.safetensors"))
 			got, err := g.on.Params.Adapter()
 			check(t, err)
-			compareAdapter(t, "final adapter", got, final, "", tol, 5)
+			traintest.CompareAdapter(t, "final adapter", got, final, "", tol, 5)
 			saved, err := train.Load(summary.Result, &g.base.Model.Config)
 			check(t, err)
 			defer saved.Close()
@@ -195,10 +158,10 @@ func TestGoldenTrace(t *testing.T) {
 func TestGoldenPacking(t *testing.T) {
 	for _, model := range []string{"llama", "qwen35-text"} {
 		t.Run(model, func(t *testing.T) {
-			dir := golden(t, "sft", model)
+			dir := traintest.Golden(t, "sft", model)
 			var info struct {
 				Scalars map[string]struct{ Value float64 }
-				Grads   tolerance
+				Grads   traintest.Tolerance
 			}
 			readJSON(t, filepath.Join(dir, "packing.json"), &info)
 			f := safetensors(t, filepath.Join(dir, "packing.safetensors"))
@@ -226,7 +189,7 @@ func TestGoldenPacking(t *testing.T) {
 				}
 				grads, err := task.on.Params.AsAdapter(sums)
 				check(t, err)
-				compareAdapter(t, fmt.Sprintf("gradient, packed %t", packed), grads, f, "grad/", info.Grads, 0)
+				traintest.CompareAdapter(t, fmt.Sprintf("gradient, packed %t", packed), grads, f, "grad/", info.Grads, 0)
 				sums.Free()
 			}
 		})

@@ -1,27 +1,19 @@
 package sft
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
-	"time"
 
-	"terraloom/lora/backend"
 	"terraloom/lora/backend/backendtest"
 	"terraloom/lora/checkpoint"
-	"terraloom/lora/train"
+	"terraloom/lora/train/traintest"
 )
 
+// The variables that tell a child which run is meant.
 const (
-	childOut = "TERRALOOM_TEST_SFT_OUT"
-	killsEnv = "TERRALOOM_TEST_RUN_KILLS"
+	childBase    = "TERRALOOM_TEST_SFT_BASE"
+	childDataset = "TERRALOOM_TEST_SFT_DATASET"
 )
 
 // killConfig is the run that the child does.
@@ -35,69 +27,15 @@ func killConfig(t *testing.T, base, dataset, out string) Config {
 
 // The test binary starts itself as this child, which resumes a run and says how far it is.
 func TestChildTrains(t *testing.T) {
-	out := os.Getenv(childOut)
-	if out == "" {
-		t.Skip("runs only as the child of the test below")
-	}
-	c := killConfig(t, os.Getenv(childOut+"_BASE"), os.Getenv(childOut+"_DATASET"), out)
-	_, err := prepare(t, c).Run(context.Background(), backendtest.Open(t), "auto", func(s train.Status) { fmt.Println("step", s.Done) })
+	c := killConfig(t, os.Getenv(childBase), os.Getenv(childDataset), traintest.ChildOut(t))
+	_, err := prepare(t, c).Run(context.Background(), backendtest.Open(t), "auto", traintest.Step)
 	check(t, err)
 }
 
-// A run whose process is killed again and again, at any moment, and started again each time with --resume auto, ends with
-// the adapter of a run that was left alone: in other processes, mid-epoch, in the middle of saving. The pure-Go engine is
-// enough for that, and compiles nothing; with TERRALOOM_TEST_RUN_KILLS=n there are n kills on the tests' own backend.
+// A run that is killed in other processes, mid-epoch, in the middle of saving, and resumed, ends as if it had not been.
 func TestKilledRunsEndTheSame(t *testing.T) {
-	kills, engine := 3, backend.Go
-	if n, err := strconv.Atoi(os.Getenv(killsEnv)); err == nil {
-		kills, engine = n, os.Getenv("TERRALOOM_BACKEND")
-	}
 	base, dataset := tinyBase(t, checkpoint.Llama), tinyDataset(t, map[string]int{"train": 7}, nil)
-	random := rand.New(rand.NewPCG(8, 9))
-	// start runs the child until it is done or, by chance, killed after one of its steps.
-	start := func(out string, kill bool) (steps int, killed bool) {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestChildTrains$", "-test.v")
-		cmd.Env = append(os.Environ(), "TERRALOOM_BACKEND="+engine, childOut+"="+out, childOut+"_BASE="+base, childOut+"_DATASET="+dataset)
-		stdout, err := cmd.StdoutPipe()
-		check(t, err)
-		check(t, cmd.Start())
-		var last []string
-		for scan := bufio.NewScanner(stdout); scan.Scan(); {
-			last = append(last, scan.Text())
-			if strings.HasPrefix(scan.Text(), "step ") {
-				if steps++; kill && random.IntN(3) == 0 {
-					time.Sleep(time.Duration(random.Int64N(int64(20 * time.Millisecond))))
-					check(t, cmd.Process.Kill())
-					killed = true
-				}
-			}
-		}
-		if err := cmd.Wait(); err != nil && !killed {
-			t.Fatalf("%v\n%s", err, strings.Join(last[max(len(last)-20, 0):], "\n"))
-		}
-		return steps, killed
-	}
-	straight, out := filepath.Join(t.TempDir(), "straight"), filepath.Join(t.TempDir(), "killed")
-	if steps, _ := start(straight, false); steps != 12 {
-		t.Fatalf("%d steps, expected 12", steps)
-	}
-	seen := 0
-	for range kills {
-		steps, killed := start(out, true)
-		if seen += steps; !killed {
-			break
-		}
-	}
-	if seen == 0 {
-		t.Error("killed before any step")
-	}
-	for { // a kill may have hit the very end, after the result was written
-		if _, err := os.Stat(filepath.Join(out, "adapter")); err == nil {
-			break
-		}
-		start(out, false)
-	}
-	if adapterHash(t, base, filepath.Join(out, "adapter")) != adapterHash(t, base, filepath.Join(straight, "adapter")) {
-		t.Errorf("killed up to %d times: another adapter", kills)
-	}
+	traintest.Killed{
+		Child: "TestChildTrains", Env: []string{childBase + "=" + base, childDataset + "=" + dataset}, Base: base, Steps: 12, Kills: 3, OneIn: 3,
+	}.EndsTheSame(t)
 }

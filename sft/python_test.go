@@ -13,6 +13,7 @@ import (
 	"terraloom/lora/checkpoint"
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
+	"terraloom/lora/train/traintest"
 )
 
 // pythonWith is a Python that has the modules, named by TERRALOOM_PYTHON, or skips the test.
@@ -67,7 +68,7 @@ func TestTRLTrainsTheSame(t *testing.T) {
 	c := tinyConfig(t, tinyBase(t, checkpoint.Llama), tinyDataset(t, map[string]int{"train": 6}, nil))
 	// TRL labels what a template writes after the end of turn too: here that is nothing.
 	c.Template.File = filepath.Join(t.TempDir(), "template.jinja")
-	check(t, os.WriteFile(c.Template.File, []byte(strings.Replace(chatML, `'<|im_end|>\n'`, `'<|im_end|>'`, 1)), 0o644))
+	check(t, os.WriteFile(c.Template.File, []byte(strings.Replace(traintest.ChatML, `'<|im_end|>\n'`, `'<|im_end|>'`, 1)), 0o644))
 	c.Data.Validation, c.Batch.Rows, c.Optimizer.LR = "", 6, 1e-2
 	c.Schedule = train.Schedule{Kind: train.Cosine, Steps: 4}
 	start := filepath.Join(t.TempDir(), "start")
@@ -77,12 +78,12 @@ func TestTRLTrainsTheSame(t *testing.T) {
 	line := python(trlScript, c.Base, c.Dataset, start, c.Template.File, t.TempDir(), "1e-2", "4")
 	check(t, json.Unmarshal([]byte(line), &theirs))
 	mustRun(t, c, "never")
-	ours := records(t, c.Out, run.Train)
+	ours := traintest.Records(t, c.Out, run.Train)
 	if len(theirs.Loss) != 4 || len(ours) != 4 {
 		t.Fatalf("TRL did %d steps, we %d", len(theirs.Loss), len(ours))
 	}
 	for i, r := range ours {
-		loss, norm := value(t, r, "loss"), value(t, r, "grad_norm")
+		loss, norm := traintest.Value(t, r, "loss"), traintest.Value(t, r, "grad_norm")
 		t.Logf("step %d: loss %.6f, TRL %.6f; gradient norm %.6f, TRL %.6f", i, loss, theirs.Loss[i], norm, theirs.Norm[i])
 		if math.Abs(loss-theirs.Loss[i]) > 1e-5*theirs.Loss[i] || math.Abs(norm-theirs.Norm[i]) > 1e-4*theirs.Norm[i] {
 			t.Errorf("step %d: loss %v and norm %v, TRL has %v and %v", i, loss, norm, theirs.Loss[i], theirs.Norm[i])
@@ -128,8 +129,8 @@ func TestPEFTLoadsTheResult(t *testing.T) {
 			check(t, err)
 			var theirs struct{ Loss float64 }
 			check(t, json.Unmarshal([]byte(python(peftScript, c.Base, res.Path, string(text))), &theirs))
-			validation := records(t, c.Out, run.Validation)
-			if got := value(t, validation[len(validation)-1], "loss"); math.Abs(got-theirs.Loss) > 2e-5*theirs.Loss {
+			validation := traintest.Records(t, c.Out, run.Validation)
+			if got := traintest.Value(t, validation[len(validation)-1], "loss"); math.Abs(got-theirs.Loss) > 2e-5*theirs.Loss {
 				t.Errorf("loss %v, PEFT has %v", got, theirs.Loss)
 			}
 		})

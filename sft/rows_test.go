@@ -16,6 +16,7 @@ import (
 	"terraloom/lora/train"
 	"terraloom/lora/train/settings"
 	"terraloom/lora/train/setup"
+	"terraloom/lora/train/traintest"
 )
 
 func prepareError(t *testing.T, c Config) error {
@@ -96,7 +97,7 @@ func TestTokensFollowTheTemplate(t *testing.T) {
 	c := tinyConfig(t, tinyBase(t, checkpoint.Llama), tinyDataset(t, map[string]int{"train": 2, "validation": 1}, nil))
 	before := prepare(t, c)
 	c.Template.File = filepath.Join(t.TempDir(), "other.jinja")
-	check(t, os.WriteFile(c.Template.File, []byte(strings.ReplaceAll(chatML, `\n`, ` \n`)), 0o644))
+	check(t, os.WriteFile(c.Template.File, []byte(strings.ReplaceAll(traintest.ChatML, `\n`, ` \n`)), 0o644))
 	after := prepare(t, c)
 	if slices.Equal(before.Train.Rows[0].Tokens, after.Train.Rows[0].Tokens) {
 		t.Error("the ids are those of the old template")

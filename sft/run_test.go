@@ -19,6 +19,7 @@ import (
 	"terraloom/lora/train"
 	"terraloom/lora/train/run"
 	"terraloom/lora/train/setup"
+	"terraloom/lora/train/traintest"
 )
 
 // SFT-6: a tiny model learns eight Planner records by heart; asked greedily it writes each answer exactly. SFT-7: what is
@@ -29,10 +30,10 @@ func TestOverfitsEightRows(t *testing.T) {
 	c.Schedule.Steps, c.LoRA.R, c.LoRA.Alpha = 120, 16, 32
 	c.Generation = Generation{Rows: 8, MaxTokens: 64}
 	res := mustRun(t, c, "never")
-	validation := records(t, c.Out, run.Validation)
+	validation := traintest.Records(t, c.Out, run.Validation)
 	last := validation[len(validation)-1]
 	for name, want := range map[string]float64{"exact_match": 1, "parse_rate": 1, "tools_any_order": 1, "tools_in_order": 1, "tools_exact_match": 1, "efficiency": 1, "truncated": 0, "token_accuracy": 1} {
-		if got := value(t, last, name); got != want {
+		if got := traintest.Value(t, last, name); got != want {
 			t.Errorf("%s is %v, expected %v", name, got, want)
 		}
 	}
@@ -52,7 +53,7 @@ func TestOverfitsEightRows(t *testing.T) {
 	}
 
 	// LORA-1 and L1: the base is as it was, every B moved, and the adapter says what it was made with.
-	base := openModel(t, c.Base)
+	base := traintest.OpenModel(t, c.Base)
 	a, err := adapter.Load(res.Path, &base.Config)
 	check(t, err)
 	for i, m := range a.Modules {
@@ -82,7 +83,7 @@ func TestResumeIsBitEqual(t *testing.T) {
 			c.LoRA.Dropout = 0.2
 			c.Batch.Tokens = 128
 			straight := mustRun(t, c, "never")
-			want := adapterHash(t, c.Base, straight.Path)
+			want := traintest.AdapterHash(t, c.Base, straight.Path)
 			stops := []int{1, 2, 3, 5} // the third is the end of the first epoch
 			if family == checkpoint.Qwen35 {
 				stops = stops[2:3]
@@ -98,19 +99,12 @@ func TestResumeIsBitEqual(t *testing.T) {
 				if !errors.Is(err, context.Canceled) {
 					t.Fatalf("stopped after step %d: %v", stop, err)
 				}
-				if got := adapterHash(t, c.Base, mustRun(t, c, "auto").Path); got != want {
+				if got := traintest.AdapterHash(t, c.Base, mustRun(t, c, "auto").Path); got != want {
 					t.Errorf("stopped after step %d: another adapter", stop)
 				}
 			}
 		})
 	}
-}
-
-func adapterHash(t *testing.T, base, path string) string {
-	t.Helper()
-	a, err := adapter.Load(path, &openModel(t, base).Config)
-	check(t, err)
-	return a.Hash()
 }
 
 // A whole model is trained too, and its result opens as a base.
@@ -120,12 +114,12 @@ func TestFullTraining(t *testing.T) {
 	c.Batch.Rows, c.Schedule.Steps = 4, 4
 	c.Evaluation.Every = 2
 	res := mustRun(t, c, "never")
-	losses := records(t, c.Out, run.Validation)
-	if first, last := value(t, losses[0], "loss"), value(t, losses[1], "loss"); !(last < first) {
+	losses := traintest.Records(t, c.Out, run.Validation)
+	if first, last := traintest.Value(t, losses[0], "loss"), traintest.Value(t, losses[1], "loss"); !(last < first) {
 		t.Errorf("loss %v after %v", last, first)
 	}
-	trained := openModel(t, res.Path)
-	before, after := openModel(t, c.Base), trained
+	trained := traintest.OpenModel(t, res.Path)
+	before, after := traintest.OpenModel(t, c.Base), trained
 	a, err := before.Float32("layers.1.mlp.up_proj.weight")
 	check(t, err)
 	b, err := after.Float32("layers.1.mlp.up_proj.weight")
@@ -137,7 +131,7 @@ func TestFullTraining(t *testing.T) {
 	again := c
 	again.Base, again.Out, again.Schedule, again.Evaluation = res.Path, filepath.Join(t.TempDir(), "again"), train.Schedule{Kind: train.Constant, Steps: 1}, train.Evaluation{AtStart: true}
 	mustRun(t, again, "never")
-	if got, want := value(t, records(t, again.Out, run.Validation)[0], "loss"), value(t, losses[len(losses)-1], "loss"); math.Abs(got-want) > 1e-6 {
+	if got, want := traintest.Value(t, traintest.Records(t, again.Out, run.Validation)[0], "loss"), traintest.Value(t, losses[len(losses)-1], "loss"); math.Abs(got-want) > 1e-6 {
 		t.Errorf("the written model has the loss %v, the trained one %v", got, want)
 	}
 }
@@ -157,11 +151,11 @@ func TestTrainsANewBase(t *testing.T) {
 	c.Batch.Rows, c.Schedule.Steps, c.Generation.Rows = 7, 6, 0
 	c.Evaluation = train.Evaluation{AtStart: true}
 	res := mustRun(t, c, "never")
-	losses := records(t, c.Out, run.Validation)
-	if first, last := value(t, losses[0], "loss"), value(t, losses[len(losses)-1], "loss"); !(last < first-0.1) {
+	losses := traintest.Records(t, c.Out, run.Validation)
+	if first, last := traintest.Value(t, losses[0], "loss"), traintest.Value(t, losses[len(losses)-1], "loss"); !(last < first-0.1) {
 		t.Errorf("loss %v after %v", last, first)
 	}
-	m := openModel(t, res.Path)
+	m := traintest.OpenModel(t, res.Path)
 	norm, err := m.Tensor("norm.weight")
 	check(t, err)
 	if m.Config.DType != checkpoint.BF16 || norm.DType != checkpoint.BF16 {
@@ -175,22 +169,22 @@ func TestStartFromAdapter(t *testing.T) {
 	c := tinyConfig(t, base, dataset)
 	c.Schedule.Steps = 2
 	first := mustRun(t, c, "never")
-	last := value(t, records(t, c.Out, run.Validation)[0], "loss")
+	last := traintest.Value(t, traintest.Records(t, c.Out, run.Validation)[0], "loss")
 
 	c.Adapter, c.Out = first.Path, filepath.Join(t.TempDir(), "second")
 	c.Evaluation.AtStart = true
 	second := mustRun(t, c, "never")
-	if got := value(t, records(t, c.Out, run.Validation)[0], "loss"); math.Abs(got-last) > 1e-6 {
+	if got := traintest.Value(t, traintest.Records(t, c.Out, run.Validation)[0], "loss"); math.Abs(got-last) > 1e-6 {
 		t.Errorf("starts at the loss %v, the first run ended at %v", got, last)
 	}
 	record, err := provenance.Read(second.Path)
 	check(t, err)
-	if record.Parent != adapterHash(t, base, first.Path) {
+	if record.Parent != traintest.AdapterHash(t, base, first.Path) {
 		t.Errorf("parent %q", record.Parent)
 	}
 
 	other := filepath.Join(t.TempDir(), "template.jinja")
-	check(t, os.WriteFile(other, []byte(strings.ReplaceAll(chatML, `\n`, ` \n`)), 0o644))
+	check(t, os.WriteFile(other, []byte(strings.ReplaceAll(traintest.ChatML, `\n`, ` \n`)), 0o644))
 	c.Template.File = other
 	if _, err := Prepare(context.Background(), c, nil); !errors.Is(err, provenance.ErrMismatch) || !strings.Contains(err.Error(), "chat template") {
 		t.Errorf("another template: %v", err)
