@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"terraloom/data/spelling"
 )
 
 // Limits of one spec.
@@ -167,21 +169,5 @@ func unlike(a, b string) int {
 	if a != "" && (strings.Contains(b, a) || strings.Contains(a, b)) {
 		return 1
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Distance(a, b)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"terraloom/data/spelling"
 	"terraloom/data/strictjson"
 )
 
@@ -152,7 +153,7 @@ func didYouMean(name string, known []string) string {
 	}
 	best, bestDist := "", len(name)/2+1
 	for _, k := range known {
-		d := editDistance(strings.ToLower(name), strings.ToLower(k))
+		d := spelling.Distance(strings.ToLower(name), strings.ToLower(k))
 		if len(name) > 2 && (strings.Contains(k, name) || strings.Contains(name, k)) {
 			d = min(d, len(name)/2)
 		}
@@ -168,24 +169,3 @@ func didYouMean(name string, known []string) string {
 
 // maxGuess is the longest name that didYouMean looks at.
 const maxGuess = 100
-
-// editDistance is the Levenshtein distance in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

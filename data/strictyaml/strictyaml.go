@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"terraloom/data/spelling"
+
 	"go.yaml.in/yaml/v4"
 )
 
@@ -84,7 +86,7 @@ func (c *checker) check(n *yaml.Node, t reflect.Type, path string) {
 func hint(key string, names []string) string {
 	best, distance := "", len(key)
 	for _, n := range names {
-		if d := editDistance(strings.ToLower(key), n); d < distance {
+		if d := spelling.Distance(strings.ToLower(key), n); d < distance {
 			best, distance = n, d
 		}
 	}
@@ -119,25 +121,4 @@ func fieldsOf(t reflect.Type) (map[string]reflect.Type, []string) {
 	}
 	slices.Sort(names)
 	return fields, names
-}
-
-// editDistance is the Levenshtein distance of two short words.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

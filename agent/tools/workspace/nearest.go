@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"terraloom/data/spelling"
 )
 
 // nearest tells what lies where a missing file was looked for: the names most
@@ -46,21 +48,5 @@ func quoted(names []string) []string {
 // unlike is the edit distance of two names, over at most their first 64 bytes.
 func unlike(a, b string) int {
 	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next := min(row[j]+1, row[j+1]+1, diagonal+cost)
-			diagonal, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
+	return spelling.Distance(a, b)
 }

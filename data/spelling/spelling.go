@@ -1,0 +1,23 @@
+// Package spelling compares names, for errors that say which known one a wrong one is like.
+package spelling
+
+// Distance is the Levenshtein distance in bytes: how many must be inserted, removed or replaced to make b of a.
+func Distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
