@@ -18,8 +18,6 @@ PEER_PACKAGES := torch==2.15.0 transformers==5.24.0 peft==0.21.2
 ifneq ($(wildcard $(VENV)/bin/python),)
 export TERRALOOM_PYTHON ?= $(CURDIR)/$(VENV)/bin/python
 endif
-# XLA on the CPU gains a quarter of its time from huge pages; glibc reads this at process start.
-export GLIBC_TUNABLES ?= glibc.malloc.hugetlb=1
 
 .PHONY: all build setup setup-tests seeds run eval tiny-base smollm2 test lint unit race bench bench-peers setup-peers gpu-check fuzz clean
 
