@@ -8,7 +8,6 @@ import (
 
 	"terraloom/agent/llm"
 	"terraloom/agent/rsure"
-	"terraloom/agent/tools"
 	"terraloom/data/strictjson"
 )
 
@@ -44,7 +43,7 @@ func Calibrate(ctx context.Context, m llm.Model, model string, runs []*Run, benc
 					}
 				}
 				if known && !c.Output.IsAbsent() {
-					samples, used = append(samples, rsure.Sample{Task: task, Config: rsure.ConfigOf(c.Name, c.Input, &tools.Result{}), Valid: valid}), true
+					samples, used = append(samples, rsure.Sample{Task: task, Config: rsure.ConfigOf(rsure.Action{Tool: c.Name, Args: c.Input}), Valid: valid}), true
 				}
 			}
 		}

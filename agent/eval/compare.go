@@ -35,6 +35,18 @@ var Metrics = []Metric{
 	{"tio", func(r *Record) (float64, bool) { return r.TIO, true }},
 	{"tem", func(r *Record) (float64, bool) { return r.TEM, true }},
 	{"param", func(r *Record) (float64, bool) { return optional(r.Param) }},
+	{"model_calls", spent(func(s *Spent) float64 { return float64(s.ModelCalls) })},
+	{"tokens", spent(func(s *Spent) float64 { return float64(s.Tokens) })},
+	{"seconds", spent(func(s *Spent) float64 { return s.Seconds })},
+}
+
+func spent(of func(*Spent) float64) func(*Record) (float64, bool) {
+	return func(r *Record) (float64, bool) {
+		if r.Spent == nil {
+			return 0, false
+		}
+		return of(r.Spent), true
+	}
 }
 
 func optional(f *float64) (float64, bool) {

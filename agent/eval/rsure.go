@@ -53,16 +53,17 @@ func ratio(part, whole int) *float64 {
 
 // Verified is what verification did in one task.
 type Verified struct {
-	Failed    bool // an observation did not pass
-	Requested bool // the verifier asked for more evidence
-	Accepted  bool // an observation was accepted after that
-	Correct   bool // the final answer is right
-	Rejected  int  // observations that were rejected
+	Failed    bool `json:"failed"`            // an observation did not pass
+	Requested bool `json:"requested"`         // the verifier asked for more evidence
+	Accepted  bool `json:"accepted"`          // an observation was accepted after that
+	Correct   bool `json:"correct,omitempty"` // the final answer is right
+	Rejected  int  `json:"rejected"`          // observations that were rejected
 }
 
 // Stage is a part of a whole.
 type Stage struct {
-	Count, Of int
+	Count int `json:"count"`
+	Of    int `json:"of"`
 }
 
 // Percent is the stage in per cent; ok is false where the whole is empty.
@@ -75,11 +76,11 @@ func (s Stage) Percent() (p float64, ok bool) {
 
 // Funnel is RSure-Agent Table 8: each stage is a part of the one before it.
 type Funnel struct {
-	Failed    Stage // tasks with an observation that failed, of all tasks
-	Requested Stage // of those, tasks with an evidence request
-	Accepted  Stage // of those, tasks with an accepted observation later
-	Correct   Stage // of those, tasks with a right answer
-	Rejected  int   // rejected calls, over all tasks
+	Failed    Stage `json:"failed"`    // tasks with an observation that failed, of all tasks
+	Requested Stage `json:"requested"` // of those, tasks with an evidence request
+	Accepted  Stage `json:"accepted"`  // of those, tasks with an accepted observation later
+	Correct   Stage `json:"correct"`   // of those, tasks with a right answer
+	Rejected  int   `json:"rejected"`  // rejected calls, over all tasks
 }
 
 // NewFunnel counts tasks.
@@ -102,18 +103,18 @@ func NewFunnel(tasks []Verified) Funnel {
 
 // Spent is what one question cost.
 type Spent struct {
-	ModelCalls int // all of them, those of the verifier included
-	Tokens     int // prompt and completion
-	Seconds    float64
+	ModelCalls int     `json:"model_calls"` // all of them, those of the verifier included
+	Tokens     int     `json:"tokens"`      // prompt and completion
+	Seconds    float64 `json:"seconds"`     // waiting for models
 }
 
 // Cost are the means over questions (RSure-Agent Table 7).
 type Cost struct {
-	Questions     int
-	ModelCalls    float64 // mean
-	Tokens        float64 // mean
-	MeanSeconds   float64
-	MedianSeconds float64
+	Questions     int     `json:"questions"`
+	ModelCalls    float64 `json:"model_calls"` // mean
+	Tokens        float64 `json:"tokens"`      // mean
+	MeanSeconds   float64 `json:"mean_seconds"`
+	MedianSeconds float64 `json:"median_seconds"`
 }
 
 // SumCost averages over questions.

@@ -3,6 +3,7 @@ package eval
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,13 +32,15 @@ const maxFile = 1 << 30
 // Prediction is what a run recorded for one question.
 type Prediction struct {
 	Calls    []Call
-	Planned  bool   // Calls are a plan that was never executed: names only
-	Rejected int    // calls that were made and not accepted; they are not in Calls
-	Failed   bool   // the run recorded an error for this question
-	Answered bool   // there is an answer record, perhaps an empty one
-	Answer   string // what letter and number are read from
-	Original string // the model's own words, before any clean-up
-	traced   bool   // there is a trace record
+	Planned  bool      // Calls are a plan that was never executed: names only
+	Rejected int       // calls that were made and not accepted; they are not in Calls
+	Failed   bool      // the run recorded an error for this question
+	Answered bool      // there is an answer record, perhaps an empty one
+	Answer   string    // what letter and number are read from
+	Original string    // the model's own words, before any clean-up
+	Spent    *Spent    // nil where the run did not record it
+	Verified *Verified // by the observation protocol, Correct left open; nil where not recorded
+	traced   bool      // there is a trace record
 }
 
 // What a run did.
@@ -60,9 +63,11 @@ type Run struct {
 // results_summary_polished.json, a list of {question_id, final_answer,
 // original_answer?}. A call whose decision is there and is not "accept" is no
 // part of the trace. A record of a plan alone has "plan", a list of names, in
-// place of tool_calls. Other members are ignored. run.json, where it is there,
-// is {"regime", "setting"}; else the regime is read off the end of the folder's
-// name (gpt5_AP) and the setting off the records. Errors wrap ErrRun.
+// place of tool_calls. A record may also have spent {model_calls, tokens, seconds}
+// and verified {failed, requested, accepted, rejected}. Other members are ignored.
+// run.json, where it is there, is {"regime", "setting"}; else the regime is read
+// off the end of the folder's name (gpt5_AP) and the setting off the records.
+// Errors wrap ErrRun.
 func ReadRun(dir string) (*Run, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -176,6 +181,12 @@ func (r record) trace(p *Prediction) (err error) {
 			p.Calls = append(p.Calls, Call{Name: plan.Index(i).Text()})
 		}
 	}
+	if p.Spent, err = member[Spent](r, "spent", "model_calls, tokens and seconds"); err != nil {
+		return err
+	}
+	if p.Verified, err = member[Verified](r, "verified", "failed, requested, accepted and rejected"); err != nil {
+		return err
+	}
 	switch e := r.value.Get("error"); e.Kind() {
 	case strictjson.Absent, strictjson.Null:
 	case strictjson.Bool:
@@ -186,6 +197,22 @@ func (r record) trace(p *Prediction) (err error) {
 		return r.fault("/error", "expected true, false or a text, found %s", shape(e))
 	}
 	return nil
+}
+
+// member reads an optional member of a record, an object of the keys, nil where it
+// is not there.
+func member[T any](r record, key, keys string) (*T, error) {
+	v := r.value.Get(key)
+	if v.IsAbsent() {
+		return nil, nil
+	}
+	d := json.NewDecoder(strings.NewReader(v.JSON()))
+	d.DisallowUnknownFields()
+	out := new(T)
+	if err := d.Decode(out); err != nil || v.Kind() != strictjson.Object {
+		return nil, r.fault("/"+key, "expected an object of %s, found %s", keys, shape(v))
+	}
+	return out, nil
 }
 
 // decisionAccept is the decision of a call that belongs to the trace.

@@ -120,6 +120,8 @@ func TestReadRunRefuses(t *testing.T) {
 		{`[{"question_index":"1","tool_calls":[],"plan":[]}]`, `[]`, "/0/plan: expected a list of names in place of tool_calls"},
 		{`[{"question_index":"1","plan":[1]}]`, `[]`, "/0/plan/0: expected a tool name"},
 		{`[{"question_index":"1","tool_calls":[],"error":3}]`, `[]`, "/0/error"},
+		{`[{"question_index":"1","tool_calls":[],"spent":3}]`, `[]`, "/0/spent: expected an object of model_calls, tokens and seconds, found number 3"},
+		{`[{"question_index":"1","tool_calls":[],"verified":{"failed":1}}]`, `[]`, "/0/verified: expected an object of failed, requested, accepted and rejected, found object of 1"},
 		{`[{"question_index":"1","tool_calls":[{"name":"f","input":{"x":NaN}}]}]`, `[]`, "extracted_tool_calls.json:1:"},
 		{`[{"question_index":"1","question_index":"2","tool_calls":[]}]`, `[]`, "repeated"},
 		{`[]`, `[{"question_id":"1"}]`, "results_summary_polished.json: /0/final_answer: missing"},

@@ -30,16 +30,18 @@ type Record struct {
 	Correct    bool     `json:"correct"`    // against the answer of the reference file
 	// BenchmarkCorrect is against the answer of the benchmark file, which
 	// replaced those of the reference file in part.
-	BenchmarkCorrect bool     `json:"benchmark_correct"`
-	RougeL           float64  `json:"rouge_l"`     // answer text against the benchmark's answer text
-	Traced           bool     `json:"traced"`      // the run has a trace of the question
-	Answered         bool     `json:"answered"`    // the run has an answer record of the question
-	Calls            int      `json:"calls"`       // accepted calls
-	Rejected         int      `json:"rejected"`    // calls that were not accepted
-	ToolErrors       int      `json:"tool_errors"` // calls that returned an error text
-	Failure          string   `json:"failure,omitempty"`
-	Verdict          *Verdict `json:"verdict,omitempty"`    // of the judge
-	Similarity       *float64 `json:"similarity,omitempty"` // cosine of embeddings
+	BenchmarkCorrect bool      `json:"benchmark_correct"`
+	RougeL           float64   `json:"rouge_l"`     // answer text against the benchmark's answer text
+	Traced           bool      `json:"traced"`      // the run has a trace of the question
+	Answered         bool      `json:"answered"`    // the run has an answer record of the question
+	Calls            int       `json:"calls"`       // accepted calls
+	Rejected         int       `json:"rejected"`    // calls that were not accepted
+	ToolErrors       int       `json:"tool_errors"` // calls that returned an error text
+	Failure          string    `json:"failure,omitempty"`
+	Verdict          *Verdict  `json:"verdict,omitempty"`    // of the judge
+	Similarity       *float64  `json:"similarity,omitempty"` // cosine of embeddings
+	Spent            *Spent    `json:"spent,omitempty"`
+	Verified         *Verified `json:"verified,omitempty"`
 }
 
 // Scored is a run's score file.
@@ -107,7 +109,12 @@ func scoreQuestion(q, b *Question, p *Prediction) Record {
 		_, r.BenchmarkCorrect = b.Gold.Match(p.Answer)
 		r.RougeL = RougeL(b.Gold.Text, Plain(p.Original))
 	}
-	r.Failure = failure(&r, p)
+	r.Failure, r.Spent = failure(&r, p), p.Spent
+	if p.Verified != nil {
+		v := *p.Verified
+		v.Correct = r.BenchmarkCorrect
+		r.Verified = &v
+	}
 	return r
 }
 

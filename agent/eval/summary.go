@@ -27,13 +27,23 @@ type Summary struct {
 	Failures  map[string]int    `json:"failures"`
 	Judge     *JudgeSummary     `json:"judge,omitempty"`
 	Embedding *EmbeddingSummary `json:"embedding,omitempty"`
+	Cost      *Cost             `json:"cost,omitempty"`   // over the questions whose cost the run recorded
+	Funnel    *Funnel           `json:"funnel,omitempty"` // over those whose verification it recorded
 }
 
 // Summarize averages records.
 func Summarize(records []Record) Summary {
 	s := Summary{Missing: []string{}, Failed: []string{}, Failures: map[string]int{}}
 	var traced, answered []Record
+	var spent []Spent
+	var verified []Verified
 	for _, r := range records {
+		if r.Spent != nil {
+			spent = append(spent, *r.Spent)
+		}
+		if r.Verified != nil {
+			verified = append(verified, *r.Verified)
+		}
 		if r.Traced {
 			traced = append(traced, r)
 		} else {
@@ -51,6 +61,14 @@ func Summarize(records []Record) Summary {
 		s.Failures[r.Failure]++
 	}
 	s.Means, s.Peer = Average(records, records), Average(traced, answered)
+	if len(spent) > 0 {
+		c := SumCost(spent)
+		s.Cost = &c
+	}
+	if len(verified) > 0 {
+		f := NewFunnel(verified)
+		s.Funnel = &f
+	}
 	return s
 }
 

@@ -44,6 +44,7 @@ const (
 	Repaired     Kind = "repair"       // Node, Tools, Reason (the diagnosis)
 	Stopped      Kind = "stop"         // Node, Reason: the last node that was needed
 	Insufficient Kind = "insufficient" // Node to reopen (0 for none named), Reason: of the answer controller
+	Drafted      Kind = "draft"        // Attempt, Reason: an answer that is checked before it is given
 	Answered     Kind = "answer"       // Detail: the answer
 	Spent        Kind = "spent"        // Detail: counters so far
 	Ended        Kind = "end"          // Reason: the status

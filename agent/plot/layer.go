@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"math"
 	"slices"
+	"strings"
 
 	"terraloom/agent/raster"
 	"terraloom/agent/tools/pixel"
@@ -62,12 +63,7 @@ func newLayer(img Image) (*layer, error) {
 		return l, err
 	}
 	b := info.Bands[band-1]
-	switch l.label = b.Description; {
-	case b.Scale != 1 || b.Offset != 0:
-		l.label += ", stored numbers" // the unit is that of the scaled value
-	case b.Unit != "" && b.Unit != "1":
-		l.label += " [" + b.Unit + "]"
-	}
+	l.label = bandLabel(b)
 	// The mean of classes is no class, so whole numbers are picked, not averaged.
 	whole := !info.Type.Float()
 	if l.values, err = reduce(img.Data, info, band, step, !whole); err != nil {
@@ -75,6 +71,17 @@ func newLayer(img Image) (*layer, error) {
 	}
 	l.count(whole)
 	return l, nil
+}
+
+// bandLabel is the name of a band with its unit.
+func bandLabel(b raster.BandInfo) string {
+	switch {
+	case b.Scale != 1 || b.Offset != 0:
+		return strings.TrimPrefix(b.Description+", stored numbers", ", ") // the unit is that of the scaled value
+	case b.Unit != "" && b.Unit != "1":
+		return strings.TrimSpace(b.Description + " [" + b.Unit + "]")
+	}
+	return b.Description
 }
 
 // place gives the layer its axes.

@@ -59,15 +59,14 @@ func (s *sketch) draw(w io.Writer, title string) error {
 	if boxes := boxesOf(s.result.Evidence.Model.Boxes); len(boxes) > 0 && s.files != nil && len(inputs) > 0 {
 		return s.maps(w, fmt.Sprintf("%s %s: %d", title, s.args.Get("text_prompt").Text(), len(boxes)), inputs[len(inputs)-1:], boxes)
 	}
-	if lines := seriesOf(v); len(lines) > 0 {
+	names, tuple := tuples[s.tool.Name]
+	if lines := seriesOf(v); len(lines) > 0 && !tuple {
 		return s.series(w, title, lines, inputs)
 	}
-	if bars := barsOf(v); len(bars) > 0 {
-		return Bars(w, title, "", bars...)
+	if bars := barsOf(v, names); len(bars) > 0 {
+		return Bars(w, title, s.unit(inputs), bars...)
 	}
-	if value := v.JSON(); len(value) < 60 && v.Kind() != strictjson.Null {
-		title += " = " + value
-	}
+	title += s.value()
 	if s.files != nil && len(inputs) > 0 {
 		return s.maps(w, title, inputs, nil)
 	}
@@ -75,6 +74,68 @@ func (s *sketch) draw(w io.Writer, title string) error {
 		return Lines(w, title, "index", "", nil, lines...)
 	}
 	return fmt.Errorf("%s gave %.40s; a picture needs a raster, boxes or a list of numbers: %w", s.tool.Name, v.JSON(), ErrNothing)
+}
+
+// tuples are the tools whose list of numbers is no series, with the names of the
+// numbers that have one unit; the others are told in the title.
+var tuples = map[string][]string{
+	"calc_batch_image_mean_max_min": {"mean", "max", "min"},
+	"max_value_and_index":           nil,
+	"min_value_and_index":           nil,
+}
+
+// value is the observation as the end of a title: a number with its unit, a short
+// text, or the first item of a long list.
+func (s *sketch) value() string {
+	v := s.result.Value
+	text := v.JSON()
+	if f, ok := v.Float(); ok {
+		text = short(f)
+		if e := s.result.Evidence; e.Family == tools.Measure && e.Measure.Unit != "1" {
+			text += " " + e.Measure.Unit
+		}
+	}
+	switch {
+	case v.Kind() == strictjson.Null:
+		return ""
+	case len(text) < 60:
+		return " = " + text
+	case v.Kind() != strictjson.Array || v.Len() == 0:
+		return ""
+	}
+	first := v.Index(0).JSON()
+	if f, ok := v.Index(0).Float(); ok {
+		first = short(f)
+	}
+	if len(first) > 30 {
+		return ""
+	}
+	return " = [" + first + ", …]"
+}
+
+// unit names what the numbers of images are, by the band of the first: mean of
+// LST [K]. It is empty where they are something else.
+func (s *sketch) unit(inputs []string) string {
+	what, ok := strings.CutPrefix(s.tool.Name, "calc_batch_image_")
+	if !ok || len(inputs) == 0 || s.files == nil {
+		return ""
+	}
+	if what = strings.ReplaceAll(what, "_", " "); strings.HasPrefix(what, "mean ") {
+		what = "" // several numbers of one image
+	}
+	r, err := s.files.OpenRaster(inputs[0])
+	if err != nil {
+		return what
+	}
+	defer r.Close()
+	label := bandLabel(r.Info.Bands[0])
+	switch what {
+	case "skewness", "kurtosis", "hotspot percentage": // without the unit of the band
+		return what
+	case "":
+		return label
+	}
+	return strings.TrimSuffix(what+" of "+label, " of ")
 }
 
 // made are the files that the call made.
@@ -128,7 +189,7 @@ func (s *sketch) series(w io.Writer, title string, lines []Line, inputs []string
 	if dates != nil {
 		xName = ""
 	}
-	return Lines(w, title, xName, "", dates, lines...)
+	return Lines(w, title, xName, s.unit(inputs), dates, lines...)
 }
 
 // trend draws a fitted line over its data.
@@ -209,8 +270,17 @@ func numbers(v strictjson.Value) []float64 {
 	return out
 }
 
-// barsOf are the numbers of an object.
-func barsOf(v strictjson.Value) []Bar {
+// barsOf are the numbers of an object, or of a list by the given names.
+func barsOf(v strictjson.Value, names []string) []Bar {
+	if v.Kind() == strictjson.Array && v.Len() == len(names) {
+		var out []Bar
+		for i, name := range names {
+			if f, ok := v.Index(i).Float(); ok {
+				out = append(out, Bar{name, f})
+			}
+		}
+		return out
+	}
 	if v.Kind() != strictjson.Object {
 		return nil
 	}

@@ -119,7 +119,7 @@ func (k CRSKind) String() string {
 type CRS struct {
 	EPSG int // 0 if the system has no code, as MODIS's sinusoidal grid
 	Kind CRSKind
-	Name string  // the file's own name for it, may be empty
+	Name string  // the file's own name for it, may be empty; "MODIS sinusoidal" for that grid
 	Unit float64 // metres per unit of a projected system; 0 if the file does not say
 
 	// The GeoTIFF keys of a system without a code, kept as read so that a copy stays in the same system. Strings keep CRS comparable.

@@ -15,8 +15,10 @@ const (
 	keyGeographicCRS = 2048
 	keyGeogCitation  = 2049
 	keyAngularUnits  = 2054
+	keySemiMajorAxis = 2057
 	keyProjectedCRS  = 3072
 	keyProjCitation  = 3073
+	keyCoordTrans    = 3075
 	keyLinearUnits   = 3076
 	keyLinearSize    = 3077
 
@@ -26,6 +28,8 @@ const (
 	userDefined        = 32767
 	unitMetre          = 9001
 	unitDegree         = 9102
+	transSinusoidal    = 24
+	modisSphere        = 6371007.181 // m, radius
 )
 
 // linearUnits gives the metres of the units that real files use.
@@ -129,6 +133,10 @@ func (k geoKeys) crs(shorts []uint16, doubles []float64, ascii string) CRS {
 	}
 	if c.Name == "" {
 		c.Name = k.text[keyCitation]
+	}
+	// Writers call MODIS's grid anything, "unnamed" for one; its keys tell what it is.
+	if c.EPSG == 0 && k.short[keyCoordTrans] == transSinusoidal && math.Abs(k.double[keySemiMajorAxis]-modisSphere) < 1 {
+		c.Name = "MODIS sinusoidal"
 	}
 	if c.EPSG == 0 {
 		for _, v := range shorts {

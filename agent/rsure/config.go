@@ -3,7 +3,7 @@ package rsure
 import (
 	"strings"
 
-	"terraloom/agent/tools"
+	"terraloom/data/catalogue"
 	"terraloom/data/strictjson"
 )
 
@@ -22,44 +22,54 @@ var modes = map[string]string{
 	"SAM2": "regions", "ChangeOS": "change",
 }
 
-// ConfigOf names the configuration of a call. What only the result tells (backend,
-// metric, layer) is taken from its evidence; r may be nil.
-func ConfigOf(tool string, args strictjson.Value, r *tools.Result) Config {
-	return configOf(Action{tool, args}, r)
+// metrics are the metrics of the measurement tools of the kit.
+var metrics = map[string]string{
+	"calculate_area": "area", "calculate_intersection_percentage": "overlap",
+	"calculate_threshold_ratio": "percentage", "calculate_multi_band_threshold_ratio": "percentage",
+	"calc_batch_image_hotspot_percentage": "fraction", "calc_extreme_snow_loss_percentage_from_binary_map": "fraction",
+	"count_above_threshold": "count", "count_pixels_satisfying_conditions": "count", "count_skeleton_contours": "count", "calc_batch_fire_pixels": "count",
 }
 
-func configOf(a Action, r *tools.Result) Config {
+// ConfigOf names the configuration of a call by what is known before it is made,
+// so that recorded runs, whose calls have no evidence, give the ids that are looked
+// up online. A tool of the kit is its own backend and its own layer.
+func ConfigOf(a Action) Config {
 	text := func(v strictjson.Value, otherwise string) string {
 		if v.Kind() == strictjson.String && v.Text() != "" {
 			return v.Text()
 		}
 		return otherwise
 	}
-	name := strings.TrimPrefix(a.Tool, "rs_")
-	mode, model := modes[a.Tool]
-	switch {
-	case name == "perceive" || model:
-		backend := text(a.Args.Get("backend"), "auto")
-		if r != nil && r.Evidence.Model.Backend != "" && backend == "auto" && model {
-			backend = a.Tool
-		}
-		mode = text(a.Args.Get("mode"), mode)
+	perceive := func(mode, backend string) Config {
 		return Config{"perceive", "perceive:" + mode, "perceive:" + mode + "|" + backend + "|" + text(a.Args.Get("view"), "auto")}
-	case name == "measure":
+	}
+	measure := func(metric, relation, layer string) Config {
+		return Config{"measure", "measure:" + metric, "measure:" + metric + "|" + relation + "|" + layer}
+	}
+	switch strings.TrimPrefix(a.Tool, "rs_") {
+	case "perceive":
+		return perceive(text(a.Args.Get("mode"), ""), text(a.Args.Get("backend"), "auto"))
+	case "measure":
 		spec := a.Args.Get("spec")
-		metric := text(spec.Get("metric"), "unknown")
 		layer := "unknown"
 		if s := a.Args.Get("sources"); s.Len() > 0 {
 			layer = text(s.Index(0).Get("mode"), layer)
 		}
-		return Config{"measure", "measure:" + metric, "measure:" + metric + "|" + text(spec.Get("relation"), "auto") + "|" + layer}
-	case name == "execute":
+		return measure(text(spec.Get("metric"), "unknown"), text(spec.Get("relation"), "auto"), layer)
+	case "execute":
 		return Config{Tool: "execute", Coarse: "execute:" + primary(a.Args)}
-	case r != nil && r.Evidence.Family == tools.Measure:
-		metric := r.Evidence.Measure.Metric
-		return Config{"measure", "measure:" + metric, "measure:" + metric + "|auto|" + a.Tool}
 	}
-	return Config{Tool: "execute", Coarse: "execute:" + a.Tool}
+	name := a.Tool
+	if found, err := catalogue.Default().Resolve(name); err == nil {
+		name = found.Tool.Name
+	}
+	switch {
+	case modes[name] != "":
+		return perceive(modes[name], name)
+	case metrics[name] != "":
+		return measure(metrics[name], "auto", name)
+	}
+	return Config{Tool: "execute", Coarse: "execute:" + name}
 }
 
 // primary is the operator of a DAG's last node, or of a single operation.

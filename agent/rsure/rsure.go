@@ -145,7 +145,7 @@ func (s *Session) Before(a Action) (feedback string, err error) {
 	if s.seen[Canonical(a)] {
 		return "repeated_call: the same call was made before; change its arguments or use another tool", nil
 	}
-	if s.closed[configOf(a, nil).Coarse] {
+	if s.closed[ConfigOf(a).Coarse] {
 		return fmt.Sprintf("closed_request: %d follow-ups gave no sufficient evidence from %s; use another tool or go on without", s.p.Limits.FollowUps, a.Tool), nil
 	}
 	return "", nil
@@ -199,7 +199,7 @@ func (s *Session) Judge(ctx context.Context, a Action, r *tools.Result, callErr 
 			s.task = task
 		}
 		if s.p.Prior != nil {
-			j.Prior, j.Source = s.p.Prior.Lookup(s.task, configOf(a, r), s.p.Limits.Calibrate)
+			j.Prior, j.Source = s.p.Prior.Lookup(s.task, ConfigOf(a), s.p.Limits.Calibrate)
 		}
 		v, err := s.verify(ctx, a, r, j.Prior)
 		if err != nil {
@@ -208,7 +208,7 @@ func (s *Session) Judge(ctx context.Context, a Action, r *tools.Result, callErr 
 		j.Decision, j.Feedback = v.decision, v.feedback
 	}
 	s.record(a, r, j, false)
-	s.follows(configOf(a, r).Coarse, j)
+	s.follows(ConfigOf(a).Coarse, j)
 	return j, nil
 }
 

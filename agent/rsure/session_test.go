@@ -135,16 +135,15 @@ func TestRS13Smoothing(t *testing.T) {
 func TestRS14Configurations(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, coarse, fine string
-		r                        *tools.Result
 	}{
-		{"rs_perceive", `{"mode":"objects","view":"tiles"}`, "perceive:objects", "perceive:objects|auto|tiles", nil},
-		{"measure", `{"spec":{"metric":"count"},"sources":[{"mode":"objects"}]}`, "measure:count", "measure:count|auto|objects", nil},
-		{"execute", `{"dag":{"nodes":[{"op":"asset.catalog"},{"op":"raster.product"}]}}`, "execute:raster.product", "", nil},
-		{"SM3Det", `{}`, "perceive:objects", "perceive:objects|auto|auto", nil},
-		{"mean", `{}`, "execute:mean", "", whole(t, tools.Execute)},
-		{"calculate_area", `{}`, "measure:area", "measure:area|auto|calculate_area", whole(t, tools.Measure)},
+		{"rs_perceive", `{"mode":"objects","view":"tiles"}`, "perceive:objects", "perceive:objects|auto|tiles"},
+		{"measure", `{"spec":{"metric":"count"},"sources":[{"mode":"objects"}]}`, "measure:count", "measure:count|auto|objects"},
+		{"execute", `{"dag":{"nodes":[{"op":"asset.catalog"},{"op":"raster.product"}]}}`, "execute:raster.product", ""},
+		{"SM3Det", `{}`, "perceive:objects", "perceive:objects|SM3Det|auto"},
+		{"mean", `{}`, "execute:mean", ""},
+		{"calculate_area", `{}`, "measure:area", "measure:area|auto|calculate_area"},
 	} {
-		if got := ConfigOf(c.tool, parse(t, c.args), c.r); got.Coarse != c.coarse || got.Fine != c.fine {
+		if got := ConfigOf(Action{c.tool, parse(t, c.args)}); got.Coarse != c.coarse || got.Fine != c.fine {
 			t.Errorf("%s: %+v", c.tool, got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"terraloom/agent/llm"
 	"terraloom/agent/tools"
+	"terraloom/agent/verify"
 	"terraloom/data/strictjson"
 )
 
@@ -36,16 +37,8 @@ func (s *Session) verify(ctx context.Context, a Action, r *tools.Result, prior *
 		strictjson.Member{Key: "evidence", Value: r.Evidence.Value()},
 		strictjson.Member{Key: "prior", Value: seen}).JSON()
 	request := llm.Request{Role: "verifier", Model: s.p.Model, Messages: []llm.Message{{Role: "system", Content: VerifierPrompt}, {Role: "user", Content: user, Images: s.images}}}
-	for range 2 {
-		reply, err := s.model.Chat(ctx, request)
-		if err != nil {
-			return verdict{}, err
-		}
-		v, err := readVerdict(reply.Text)
-		if err == nil {
-			return v, nil
-		}
-		request.Messages = append(request.Messages, llm.Message{Role: "assistant", Content: reply.Text}, llm.Message{Role: "user", Content: "That is no verdict: " + err.Error() + ". Reply with the JSON object alone."})
+	if v, ok, err := verify.Decide(ctx, s.model, request, readVerdict); ok || err != nil {
+		return v, err
 	}
 	return verdict{Request, "the verifier gave no verdict; make the call so that its evidence is plainer"}, nil
 }

@@ -42,6 +42,7 @@ type runner struct {
 	env        Environment
 	ctx        context.Context
 	task       Task
+	images     []llm.Image // of the task, where the verifier can see
 	journal    *memory.Journal
 	meter      *llm.Meter
 	session    *rsure.Session
@@ -126,11 +127,14 @@ func (a *Agent) do(ctx context.Context, task Task, env Environment, dir string, 
 	r.meter = &llm.Meter{Model: a.Model, Price: a.Price, Budget: llm.Budget{Calls: l.ModelCalls, Tokens: l.Tokens, Cost: l.Cost}, Log: log}
 	protocol := &rsure.Protocol{Level: config.Protocol, Limits: config.RSure, Prior: a.Prior, Verifier: r.meter, Model: config.Models.Other}
 	if protocol.Limits.Calls == 0 {
-		if protocol.Limits.Calls = l.ToolCalls; config.Mode == ReAct {
+		if protocol.Limits.Calls = l.ToolCalls; config.Mode.Loop() {
 			protocol.Limits.Calls = rsure.DefaultLimits.Calls
 		}
 	}
-	r.session = protocol.Start(task.Question, env.Images)
+	if config.Vision && env.Images != nil {
+		r.images = env.Images(r.task.Inputs)
+	}
+	r.session = protocol.Start(task.Question, r.images)
 	r.out = &Outcome{Task: task, Errors: r.errors}
 	if l.Time > 0 {
 		var cancel context.CancelFunc
@@ -188,7 +192,11 @@ func (r *runner) event(e *memory.Event) error {
 
 // ask has a role answer messages.
 func (r *runner) ask(role, model string, messages []llm.Message) (llm.Reply, error) {
-	return r.meter.Chat(r.ctx, llm.Request{Role: role, Model: model, Messages: messages, MaxTokens: r.config.Limits.Reply})
+	return r.meter.Chat(r.ctx, r.request(role, model, messages))
+}
+
+func (r *runner) request(role, model string, messages []llm.Message) llm.Request {
+	return llm.Request{Role: role, Model: model, Messages: messages, MaxTokens: r.config.Limits.Reply}
 }
 
 func (r *runner) routed(s *skills.Skill) error {
@@ -331,7 +339,7 @@ func (r *runner) execute(events []memory.Event) error {
 			return err
 		}
 	}
-	if r.config.Mode == ReAct {
+	if r.config.Mode.Loop() {
 		return r.react()
 	}
 	if r.state == nil {

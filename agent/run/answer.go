@@ -33,18 +33,9 @@ func (r *runner) control() (*verify.Gap, error) {
 		strictjson.Member{Key: "skill", Value: strictjson.Text(r.prompt.Guidance.Text)},
 		strictjson.Member{Key: "evidence", Value: strictjson.List(r.observations()...)}).JSON()
 	messages := []llm.Message{{Role: "system", Content: controllerPrompt}, {Role: "user", Content: user}}
-	for range 2 {
-		reply, err := r.ask("controller", r.config.Models.Other, messages)
-		if err != nil {
-			return nil, err
-		}
-		gap, err := r.readControl(reply.Text)
-		if err == nil {
-			return gap, nil
-		}
-		messages = append(messages, llm.Message{Role: "assistant", Content: reply.Text}, llm.Message{Role: "user", Content: "That is no decision: " + err.Error() + ". Reply with the JSON object alone."})
-	}
-	return nil, nil // rules found nothing, and the model says nothing that could be acted on
+	// Where the model says nothing that could be acted on, the rules found nothing.
+	gap, _, err := verify.Decide(r.ctx, r.meter, r.request("controller", r.config.Models.Other, messages), r.readControl)
+	return gap, err
 }
 
 func (r *runner) readControl(text string) (*verify.Gap, error) {
@@ -86,7 +77,7 @@ func (r *runner) answer(status Status, reason string) error {
 		return r.answered(status, reason, r.lastNumber())
 	}
 	observations := r.observations()
-	if r.config.Mode == ReAct {
+	if r.config.Mode.Loop() {
 		observations = rsure.Observations(r.session.Verified())
 	}
 	text, err := rsure.Answer(r.ctx, r.meter, r.config.Models.Other, r.task.Question, r.task.Inputs, r.task.Requirement, observations, r.agent.Emit)

@@ -2,11 +2,14 @@ package run
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"terraloom/agent/llm"
 	"terraloom/agent/memory"
+	"terraloom/agent/rsure"
+	"terraloom/agent/verify"
 )
 
 // AGT-27: incomplete evidence produces an actionable diagnosis, after which the
@@ -45,6 +48,31 @@ func TestGapThatStaysOpen(t *testing.T) {
 	s.tools.results["mean"] = []string{"1.5"}
 	if o := s.run().must(t, Incomplete); o.Answer != "from what there is" || !strings.Contains(o.Reason, "more is needed") {
 		t.Errorf("%+v", o)
+	}
+}
+
+// RS-23: the mean of June to August is accepted as what it is, local evidence, and
+// keeps its coverage; the gap in a task of June to September stays open, and the
+// answer controller names September (AGT-26).
+func TestRS23LocalEvidenceLeavesTheGap(t *testing.T) {
+	const files = `["benchmark/data/question1/lst_2020-06-01.tif","benchmark/data/question1/lst_2020-07-01.tif","benchmark/data/question1/lst_2020-08-01.tif"]`
+	s := newScene(t, planner("get_filelist", "calc_batch_image_mean", "mean"), args("get_filelist", listArgs), args("calc_batch_image_mean", `{"file_list":`+files+`}`), args("mean", `{"x":[301.25,302.5,303.75]}`),
+		always(llm.Line{Role: "verifier", Reply: `{"decision": "accept"}`}), llm.Line{Role: "answer", Reply: "302.5 K from June to August; September is missing"})
+	s.task.Question = "What was the mean temperature from June to September 2020?"
+	s.agent.Config.Protocol, s.agent.Config.Limits.Repairs = rsure.Full, 0
+	s.tools.results = map[string][]string{"get_filelist": {`["lst_2020-06-01.tif","lst_2020-07-01.tif","lst_2020-08-01.tif"]`}, "calc_batch_image_mean": {"[301.25,302.5,303.75]"}, "mean": {"302.5"}}
+	o := s.run().must(t, Incomplete)
+	if m := o.State.Evidence; len(m) != 3 || m[1].Arguments.Get("file_list").JSON() != files || m[2].Observation.JSON() != "302.5" {
+		t.Errorf("the local evidence is not kept: %+v", m)
+	}
+	if n := len(s.script.Asked("verifier")); n != 1 || len(s.events(memory.Tried)) != 0 || o.Failed {
+		t.Errorf("%d verifications, %d calls not accepted", n, len(s.events(memory.Tried)))
+	}
+	if want := []string{verify.DefectCoverage + ": the files used lack September"}; !slices.Equal(o.Gaps, want) || o.Reason != want[0] {
+		t.Errorf("gaps %q, reason %q, want %q", o.Gaps, o.Reason, want)
+	}
+	if asked := s.asked("answer"); len(asked) != 1 || !strings.Contains(asked[0], "lst_2020-08-01.tif") || !strings.Contains(asked[0], "302.5") {
+		t.Errorf("the answer does not see the evidence with its coverage: %q", asked)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package run is the agent: Earth-Agent-Pro's plan-and-execute loop over
 // workflow-centred memory, with RSure-Agent's observation verification as a layer
-// that can be on or off, and a ReAct loop over the same tools to compare with.
+// that can be on or off, and loops without plan over the same model, tools, limits
+// and log to compare with: ReAct, CRITIC and Tools Fail.
 //
 // A run lives in a folder. Its journal is on disk before the next thing happens,
 // so that a killed run goes on without repeating an accepted call.
@@ -29,8 +30,16 @@ const (
 	EndToEnd     Mode = "end-to-end"
 	PlanningOnly Mode = "planning-only" // the plan as proposed: no validation, calls, retries or edits
 	OraclePlan   Mode = "oracle-plan"   // the given plan: no replacement, early end, replanning or edits
-	ReAct        Mode = "react"         // a tool-calling loop without plan
+	ReAct        Mode = "react"         // a tool-calling loop without plan; with the protocol that of RSure-Agent
+	Critic       Mode = "critic"        // ReAct that checks its answer with tools and revises it
+	ToolsFail    Mode = "tools-fail"    // ReAct that judges every tool output by a checklist
 )
+
+// Modes are all of them.
+var Modes = []Mode{EndToEnd, PlanningOnly, OraclePlan, ReAct, Critic, ToolsFail}
+
+// Loop tells the modes that are tool-calling loops without plan.
+func (m Mode) Loop() bool { return m == ReAct || m == Critic || m == ToolsFail }
 
 // Planning says how plans are made.
 type Planning string
@@ -65,6 +74,7 @@ type Limits struct {
 	Attempts   int           `json:"attempts"`   // per visit of a node, at least 1
 	Repairs    int           `json:"repairs"`    // installed suffixes; 0 is none at all
 	Candidates int           `json:"candidates"` // proposals for each, at least 1
+	Critiques  int           `json:"critiques"`  // of Critic: rounds of checking; 0 is none at all
 	ToolCalls  int           `json:"tool_calls"`
 	ModelCalls int           `json:"model_calls"`
 	Tokens     int           `json:"tokens"`
@@ -74,7 +84,7 @@ type Limits struct {
 }
 
 // DefaultLimits are used where papers are silent.
-var DefaultLimits = Limits{Plans: 3, Attempts: 3, Repairs: 3, Candidates: 3, ToolCalls: 50}
+var DefaultLimits = Limits{Plans: 3, Attempts: 3, Repairs: 3, Candidates: 3, Critiques: 3, ToolCalls: 50}
 
 // Models are the names by which a server knows the model of each role: adapters
 // over one base, or the same name three times.
@@ -96,8 +106,9 @@ type Config struct {
 	EarlyStop bool         `json:"early_stop"` // the checker may end the workflow
 	Style     prompt.Style `json:"style"`      // of prompts; that of training
 	Models    Models       `json:"models"`
+	Vision    bool         `json:"vision"` // the verifier's model can see: it gets the images of the task
 	Protocol  rsure.Level  `json:"protocol"`
-	RSure     rsure.Limits `json:"rsure"` // Calls 0: 10 for ReAct, Limits.ToolCalls else
+	RSure     rsure.Limits `json:"rsure"` // Calls 0: 10 for the loops without plan, Limits.ToolCalls else
 	Limits    Limits       `json:"limits"`
 }
 
@@ -118,13 +129,20 @@ func (c *Config) Validate() error {
 		}
 		errs = append(errs, fmt.Errorf("%s %q is none of %q", what, got, known))
 	}
-	oneOf("mode", string(c.Mode), string(EndToEnd), string(PlanningOnly), string(OraclePlan), string(ReAct))
+	modes := make([]string, len(Modes))
+	for i, m := range Modes {
+		modes[i] = string(m)
+	}
+	oneOf("mode", string(c.Mode), modes...)
 	oneOf("planning", string(c.Planning), string(OneShot), string(Debate))
 	oneOf("arguments", string(c.Arguments), string(ByText), string(ByCall))
 	oneOf("checks", string(c.Checks), string(ByRules), string(ByModel))
 	oneOf("routing", string(c.Routing), string(ByRules), string(ByModel))
 	oneOf("answers", string(c.Answers), string(ByRules), string(ByModel))
 	oneOf("protocol", string(c.Protocol), string(rsure.Off), string(rsure.Deterministic), string(rsure.Full))
+	if (c.Mode == Critic || c.Mode == ToolsFail) && c.Protocol != rsure.Off {
+		errs = append(errs, fmt.Errorf("mode %s verifies in its own way: the protocol must be %s, found %s", c.Mode, rsure.Off, c.Protocol))
+	}
 	if _, err := prompt.ParseStyle(string(c.Style)); err != nil {
 		errs = append(errs, err)
 	}
@@ -134,7 +152,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("limits: %s is %d, at least 1 is needed", name, n))
 		}
 	}
-	for name, n := range map[string]float64{"repairs": float64(l.Repairs), "tool_calls": float64(l.ToolCalls), "model_calls": float64(l.ModelCalls), "tokens": float64(l.Tokens),
+	for name, n := range map[string]float64{"repairs": float64(l.Repairs), "critiques": float64(l.Critiques), "tool_calls": float64(l.ToolCalls), "model_calls": float64(l.ModelCalls), "tokens": float64(l.Tokens),
 		"cost": l.Cost, "time": float64(l.Time), "reply": float64(l.Reply), "rsure.follow_ups": float64(c.RSure.FollowUps), "rsure.calls": float64(c.RSure.Calls), "rsure.calibrated": float64(c.RSure.Calibrate)} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("limits: %s is negative", name))
@@ -179,9 +197,9 @@ type Agent struct {
 // Environment is what one run works in.
 type Environment struct {
 	Tools  Tools
-	Exists func(path string) bool // whether a path is in the workspace; nil where there is none
-	Images []llm.Image            // of the task, for a verifier that can see
-	// Offered, if set, are the tools of ReAct in place of the catalogue's: those of
+	Exists func(path string) bool                    // whether a path is in the workspace; nil where there is none
+	Images func(inputs strictjson.Value) []llm.Image // of a task, for a verifier that can see; nil where there are none
+	// Offered, if set, are the tools of a loop without plan in place of the catalogue's: those of
 	// another surface, which Tools knows.
 	Offered []llm.Tool
 }

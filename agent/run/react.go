@@ -19,7 +19,7 @@ const reactPrompt = `You answer Earth-observation questions with tools. Call one
 
 // react is the ReAct loop on the same tools, model, limits and log: the baseline
 // of Earth-Agent-Pro Table VII, and with the protocol the loop of RSure-Agent
-// (Eq. R4, R11, R12).
+// (Eq. R4, R11, R12). CRITIC and Tools Fail are this loop with one thing more.
 func (r *runner) react() error {
 	messages := []llm.Message{{Role: "system", Content: reactPrompt}, {Role: "user", Content: r.reactTask()}}
 	if r.state == nil { // M is that of a workflow without plan
@@ -45,10 +45,21 @@ func (r *runner) react() error {
 			calls, text = written(reply.Text)
 		}
 		if len(calls) == 0 {
-			if r.config.Protocol == rsure.Off {
-				return r.answered(Answered, "", bare(text))
+			if r.config.Protocol != rsure.Off {
+				return r.answer(Answered, "")
 			}
-			return r.answer(Answered, "")
+			answer := bare(text)
+			if r.config.Mode == Critic {
+				next, final, err := r.critique(answer)
+				if err != nil {
+					return err
+				}
+				if !final {
+					messages = append(messages, next...)
+					continue
+				}
+			}
+			return r.answered(Answered, "", answer)
 		}
 		call := calls[0] // one at a time
 		if call.ID == "" {
@@ -124,6 +135,8 @@ func (r *runner) earlier() []llm.Message {
 			turn(e.Tool, e.Arguments, e.Reason)
 		case memory.Noted:
 			turn(e.Record.Tool, e.Record.Arguments, e.Reason)
+		case memory.Drafted:
+			out = append(out, critiqueTurns(e.Reason)...)
 		}
 	}
 	return out
@@ -161,29 +174,38 @@ func (r *runner) reactCall(call llm.ToolCall) (said string, err error) {
 	if err := r.ctx.Err(); err != nil {
 		return "", err
 	}
-	j, err := r.session.Judge(r.ctx, action, &result, callErr, !tool.Pure)
+	v, err := r.reactJudge(action, tool, &result, callErr)
 	if err != nil {
 		return "", err
 	}
-	if callErr == nil && j.Decision == rsure.Accept {
+	if v.Decision == verify.Accept {
 		record := r.reactRecord(call.Name, tool, args, &result)
 		said = result.Text()
 		return said, r.event(&memory.Event{Kind: memory.Noted, Tool: call.Name, Record: &record, Reason: said})
 	}
-	code := verify.CodeProtocol
-	if callErr != nil {
-		code = verify.Rules(&verify.Outcome{Tool: tool, Args: args, Result: result, Err: callErr}).Code
-	}
-	said = j.Feedback
-	if j.Rules && j.Decision != rsure.Accept {
-		said = string(j.Decision) + ": " + said
-	}
-	r.errors[code]++
-	e := memory.Event{Kind: memory.Tried, Attempt: 1, Tool: call.Name, Arguments: args, Decision: string(Join(j).Decision), Code: code, Reason: said, Observation: result.Value}
+	r.errors[v.Code]++
+	e := memory.Event{Kind: memory.Tried, Attempt: 1, Tool: call.Name, Arguments: args, Decision: string(v.Decision), Code: v.Code, Reason: v.Feedback, Observation: result.Value}
 	if e.Observation.IsAbsent() {
 		e.Observation = strictjson.NullValue()
 	}
-	return said, r.event(&e)
+	return v.Feedback, r.event(&e)
+}
+
+// reactJudge decides whether what a call gave enters the history: an error never
+// does; else the checklist of Tools Fail says, or the observation protocol.
+func (r *runner) reactJudge(a rsure.Action, tool *catalogue.Tool, result *tools.Result, callErr error) (verify.Verdict, error) {
+	if r.config.Mode == ToolsFail && callErr == nil {
+		return r.checklist(a, result)
+	}
+	j, err := r.session.Judge(r.ctx, a, result, callErr, !tool.Pure)
+	v := Join(j)
+	if callErr != nil {
+		v.Code = verify.Rules(&verify.Outcome{Tool: tool, Args: a.Args, Result: *result, Err: callErr}).Code
+	}
+	if j.Rules && j.Decision != rsure.Accept {
+		v.Feedback = string(j.Decision) + ": " + v.Feedback
+	}
+	return v, err
 }
 
 // reactTool finds a tool among those offered.

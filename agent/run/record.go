@@ -101,7 +101,7 @@ func (r *runner) write(dir string) error {
 
 // setting is the scorer's word for a mode.
 func (c *Config) setting() string {
-	if c.Mode == ReAct {
+	if c.Mode.Loop() {
 		return string(EndToEnd)
 	}
 	return string(c.Mode)
@@ -145,6 +145,12 @@ func (o *Outcome) Trace(id string) strictjson.Value {
 		}
 		members = append(members, strictjson.Member{Key: "tool_calls", Value: strictjson.List(calls...)})
 	}
+	members = append(members,
+		strictjson.Member{Key: "spent", Value: strictjson.Obj(strictjson.Member{Key: "model_calls", Value: strictjson.Int(o.Spent.Calls)},
+			strictjson.Member{Key: "tokens", Value: strictjson.Int(o.Spent.Tokens)}, strictjson.Member{Key: "seconds", Value: strictjson.Float(o.Spent.Seconds)})},
+		strictjson.Member{Key: "verified", Value: strictjson.Obj(strictjson.Member{Key: "failed", Value: strictjson.Boolean(o.Failed)},
+			strictjson.Member{Key: "requested", Value: strictjson.Boolean(o.Requested)}, strictjson.Member{Key: "accepted", Value: strictjson.Boolean(o.AcceptedLater)},
+			strictjson.Member{Key: "rejected", Value: strictjson.Int(o.Rejected)})})
 	switch o.Status {
 	case Answered, Planned, Incomplete:
 	default:

@@ -144,7 +144,7 @@ func (c *Call) archiveRequest() (ArchiveRequest, error) {
 		for k, p := range products {
 			ids[k] = p.ID
 		}
-		return r, badArgument("source", "the archive has no product %q; it has %s", c.text("source"), strings.Join(ids, ", "))
+		return r, badArgument("source", "the archive has no product %q; it has %s: take one of these, or run with an archive that has it (a STAC archive has the products that its configuration maps to a collection)", c.text("source"), strings.Join(ids, ", "))
 	}
 	p := products[i]
 	r.Product = p.ID

@@ -43,16 +43,8 @@ func Check(ctx context.Context, m llm.Model, model string, c *Case) (Verdict, er
 		strictjson.Member{Key: "note", Value: strictjson.Text(c.Note)},
 		strictjson.Member{Key: "remaining", Value: strictjson.List(remaining...)}).JSON()
 	r := llm.Request{Role: "checker", Model: model, Messages: []llm.Message{{Role: "system", Content: CheckerPrompt}, {Role: "user", Content: user}}}
-	for range 2 {
-		reply, err := m.Chat(ctx, r)
-		if err != nil {
-			return Verdict{}, err
-		}
-		v, err := readDecision(reply.Text)
-		if err == nil {
-			return v, nil
-		}
-		r.Messages = append(r.Messages, llm.Message{Role: "assistant", Content: reply.Text}, llm.Message{Role: "user", Content: "That is no decision: " + err.Error() + ". Reply with the JSON object alone."})
+	if v, ok, err := Decide(ctx, m, r, readDecision); ok || err != nil {
+		return v, err
 	}
 	return refuse(Retry, CodeChecker, "the checker gave no decision, so the result could not be verified"), nil
 }

@@ -182,6 +182,8 @@ func (f *agentFlags) add(cmd *cobra.Command) {
 	g.StringVar(&f.answers, "answers", string(c.Answers), "who writes the answer: model, or rules (the last accepted number, for models too small to write)")
 	g.StringVar(&f.protocol, "protocol", string(c.Protocol), "verification of observations: off, deterministic or full")
 	g.StringVar(&f.prior, "prior", "", "reliability prior for --protocol full, made by agent prior fit")
+	g.BoolVar(&c.Vision, "vision", false, "the model of --llm can see: a verifier of observations gets the task's PNG and JPEG images")
+	cmd.MarkFlagsMutuallyExclusive("vision", "base") // models that run here read text
 	g.StringVar(&f.style, "style", string(c.Style), "tool descriptions in prompts; take that of the training data")
 	g.BoolVar(&f.noEarlyStop, "no-early-stop", false, "carry out every step, even where the evidence suffices before")
 	g.StringVar(&f.skillsDir, "skills", "", "folder of skills in place of the bundled ones")
@@ -232,6 +234,9 @@ func newAgentRunCmd() *cobra.Command {
 accepted. The run's folder holds a journal of everything; --resume goes on with a run that was killed, without repeating
 accepted calls. The answer goes to standard output, progress to standard error.
 
+The modes react, critic and tools-fail are baselines: loops that call tools without a plan. critic checks its answer with
+tools and revises it, tools-fail judges every tool output by a checklist.
+
 --data is the folder of prepared files; without it the run has an empty workspace of its own and downloads what it needs
 from --archive. The key of a server is read from TERRALOOM_LLM_KEY.
 
@@ -259,8 +264,8 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 			if from.prior != "" && from.protocol != string(rsure.Full) {
 				return usageError{errors.New("--prior is for --protocol full")}
 			}
-			if kit == "surface" && from.config.Mode != agent.ReAct {
-				return usageError{errors.New("--tools surface is for --mode react: plans name tools of the kit")}
+			if kit == "surface" && !from.config.Mode.Loop() {
+				return usageError{errors.New("--tools surface is for --mode react, critic or tools-fail: plans name tools of the kit")}
 			}
 			if kit != "kit" && kit != "surface" {
 				return usageError{fmt.Errorf("--tools %q is neither kit nor surface", kit)}
@@ -281,7 +286,7 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 				return err
 			}
 			defer done()
-			e := agent.Environment{Tools: world.kit, Exists: inWorkspace(world.files)}
+			e := inWorkspace(world.kit, world.files)
 			if kit == "surface" {
 				if e.Tools, err = surface.New(world.kit, world.files, nil); err != nil {
 					return err
@@ -320,27 +325,28 @@ Exit code 0: answered. 4: the evidence is incomplete, or a limit was reached. 1:
 	f.StringVar(&requirement, "requirement", "", "form that the answer must have")
 	f.StringVar(&id, "id", "", "id of the question in the records")
 	f.StringVar(&regime, "regime", "", "if, ap or ow, for the records")
-	f.StringVar(&mode, "mode", string(agent.EndToEnd), "end-to-end, planning-only, oracle-plan (with --plan) or react")
+	f.StringVar(&mode, "mode", string(agent.EndToEnd), "end-to-end, planning-only, oracle-plan (with --plan), or a loop without plan: react, critic, tools-fail")
 	f.StringVar(&plan, "plan", "", "tools of --mode oracle-plan, separated by commas")
-	f.StringVar(&kit, "tools", "kit", "kit, or for --mode react surface: perceive, measure, execute, retrieve")
+	f.StringVar(&kit, "tools", "kit", "kit, or for a loop without plan surface: perceive, measure, execute, retrieve")
 	f.BoolVar(&noSkills, "no-skills", false, "choose no skill: all tools are candidates")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON")
 	f.BoolVarP(&quiet, "quiet", "q", false, "no progress")
 	return cmd
 }
 
-// inWorkspace tells whether a path names a file or folder of a workspace.
-func inWorkspace(w *workspace.Workspace) func(string) bool {
+// inWorkspace is the environment of tools with their workspace, nil where they
+// have none.
+func inWorkspace(kit agent.Tools, w *workspace.Workspace) agent.Environment {
 	if w == nil {
-		return nil
+		return agent.Environment{Tools: kit}
 	}
-	return func(p string) bool {
+	return agent.Environment{Tools: kit, Images: agent.ImagesIn(w), Exists: func(p string) bool {
 		if _, err := w.Find(p); err == nil {
 			return true
 		}
 		_, err := w.List(p)
 		return err == nil
-	}
+	}}
 }
 
 // agentError gives errors of the runtime their exit codes.
@@ -403,6 +409,8 @@ func printProgress(w io.Writer, p *agent.Progress) {
 		text = fmt.Sprintf("repair from step %d: %s", p.Node, strings.Join(p.Tools, ", "))
 	case memory.Stopped:
 		text = fmt.Sprintf("stop after step %d: %s", p.Node, p.Reason)
+	case memory.Drafted:
+		text = fmt.Sprintf("answer %d, to be checked: %s", p.Attempt, p.Reason)
 	case memory.Insufficient:
 		text = fmt.Sprintf("insufficient (%s): %s", p.Code, p.Reason)
 	default:

@@ -79,6 +79,8 @@ func TestAgentExitCodes(t *testing.T) {
 		"script with fault": {[]string{"agent", "run", "x", "--llm", "script:" + write(t, "c.jsonl", `{"rolle":1}`)}, exitInput, "rolle"},
 		"nothing to resume": {[]string{"agent", "run", "--resume", "--llm", noPlan}, exitInput, "no such file"},
 		"surface and plan":  {[]string{"agent", "run", "x", "--llm", noPlan, "--tools", "surface"}, exitUsage, "--mode react"},
+		"blind and seeing":  {[]string{"agent", "run", "x", "--base", "b", "--vision"}, exitUsage, "base vision"},
+		"critic, protocol":  {[]string{"agent", "run", "x", "--llm", noPlan, "--mode", "critic", "--protocol", "full"}, exitUsage, "the protocol must be off"},
 		"prior, no full":    {[]string{"agent", "run", "x", "--llm", noPlan, "--prior", "p.json"}, exitUsage, "--protocol full"},
 		"show nothing":      {[]string{"agent", "show", t.TempDir()}, exitInput, "journal.jsonl"},
 		"prior of nothing":  {[]string{"agent", "prior", "fit", t.TempDir(), "--benchmark", samplePath(), "--out", filepath.Join(t.TempDir(), "p.json")}, exitInput, "extracted_tool_calls.json"},
@@ -103,6 +105,50 @@ func TestAgentSurface(t *testing.T) {
 	got := terraloom(t, "agent", "run", "How is a trend computed?", "--llm", script, "--mode", "react", "--tools", "surface", "--protocol", "deterministic", "--routing", "rules", "--out", filepath.Join(t.TempDir(), "run"))
 	if got.code != 0 || got.stdout != "Use a robust slope.\n" || !strings.Contains(got.logs, "retrieve ->") {
 		t.Errorf("exit %d %q %s", got.code, got.stdout, got.err)
+	}
+}
+
+// The baseline loops run by their modes; scores, comparison and report name them.
+func TestBaselineLoops(t *testing.T) {
+	script := func() string {
+		return "script:" + write(t, "s.jsonl", `{"role":"executor","contains":"Check this answer with tools","reply":"1.5","repeat":true}
+{"role":"executor","contains":"1.5","reply":"1.5","repeat":true}
+{"role":"executor","tool_calls":[{"function":{"name":"mean","arguments":"{\"x\":[1,2]}"}}],"repeat":true}
+{"role":"verifier","reply":"{\"decision\":\"accept\"}","repeat":true}
+`)
+	}
+	for mode, says := range map[string]string{"critic": "answer 1, to be checked: 1.5", "tools-fail": "mean -> 1.5"} {
+		got := terraloom(t, "agent", "run", "Mean of 1 and 2?", "--llm", script(), "--mode", mode, "--no-skills", "--out", filepath.Join(t.TempDir(), "run"))
+		if got.code != 0 || got.stdout != "1.5\n" || !strings.Contains(got.logs, says) {
+			t.Errorf("%s: exit %d %q %s", mode, got.code, got.stdout, got.err+got.logs)
+		}
+	}
+	seeds := write(t, "seeds.jsonl", `{"id":"m1","seed_id":"m1","source":"own","domain":"products","regime":"ap","query":"Mean of 1 and 2?","inputs":{},"steps":[{"tool":"mean","arguments":{"x":[1,2]},"observation":1.5}],"answer":{"text":"1.5"},"provenance":{}}`+"\n")
+	out, loops := t.TempDir(), []string{"react", "critic", "tools-fail"}
+	args := []string{"eval", "run", "--seeds", seeds, "--regimes", "ap", "--llm", script(), "--out", out, "--modes", strings.Join(loops, ","), "--with-skills", "off"}
+	if got := terraloom(t, args...); got.code != 0 || strings.Count(got.stdout, "1.0000") < 3*5 {
+		t.Fatalf("exit %d\n%s%s", got.code, got.stdout, got.err)
+	}
+	if got := terraloom(t, append(args, "--protocols", "off,full")...); got.code != exitUsage || !strings.Contains(got.err, "the protocol must be off") {
+		t.Errorf("exit %d %s", got.code, got.err)
+	}
+	files := make([]string, len(loops))
+	for i, loop := range loops {
+		files[i] = filepath.Join(out, loop+"_both_noskills_protocol-off_AP", "scores.json")
+	}
+	got := terraloom(t, "eval", "compare", files[1], files[2])
+	if got.code != 0 || !strings.HasPrefix(got.stdout, "A: critic_both_noskills_protocol-off_AP\nB: tools-fail_both_noskills_protocol-off_AP\n") {
+		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.err)
+	}
+	page := filepath.Join(out, "report")
+	if got := terraloom(t, append([]string{"eval", "report", "--out", page}, files...)...); got.code != 0 {
+		t.Fatalf("exit %d %s", got.code, got.err)
+	}
+	text, err := os.ReadFile(filepath.Join(page, "report.md"))
+	for _, loop := range loops {
+		if row := "| " + loop + "_both_noskills_protocol-off_AP | ours | 100.00 |"; err != nil || !strings.Contains(string(text), row) {
+			t.Errorf("%v: the report lacks %s", err, row)
+		}
 	}
 }
 

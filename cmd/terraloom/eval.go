@@ -126,6 +126,9 @@ func printScored(out io.Writer, s *eval.Scored) {
 	line("peer", s.Summary.Peer)
 	fmt.Fprintf(out, "right by the benchmark's own answers: %.4f; without a trace: %d; failed: %d\n",
 		s.Summary.BenchmarkAccuracy, len(s.Summary.Missing), len(s.Summary.Failed))
+	if c := s.Summary.Cost; c != nil {
+		fmt.Fprintf(out, "a question took %.3f model calls, %.0f tokens and %.2f s (median %.2f s) of waiting for models\n", c.ModelCalls, c.Tokens, c.MeanSeconds, c.MedianSeconds)
+	}
 	if j := s.Summary.Judge; j != nil {
 		fmt.Fprintf(out, "judged correct by %s: %d of %d (%.4f), %d without a verdict\n", j.Model, j.Correct, j.Judged, j.Accuracy, j.Failed)
 	}
@@ -167,6 +170,7 @@ func newEvalCompareCmd() *cobra.Command {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(c)
 			}
 			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "A: %s\nB: %s\n", c.A, c.B)
 			fmt.Fprintf(out, "%-20s %9s %10s %10s %10s  %-22s %8s\n", "metric", "questions", "A", "B", "B - A", "95 % interval", "p")
 			for _, d := range c.Differences {
 				fmt.Fprintf(out, "%-20s %9d %10.4f %10.4f %+10.4f  %-22s %8.4f\n", d.Metric, d.Questions, d.A, d.B, d.Mean, fmt.Sprintf("%+.4f to %+.4f", d.Low, d.High), d.P)

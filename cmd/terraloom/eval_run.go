@@ -40,10 +40,12 @@ score, compare and report read. A finished question is one line of the cell's re
 an interruption. Failed questions stay in the denominator.
 
 Modes: end-to-end; planning-only (the plan as proposed); oracle-plan (the reference plan, executed); arguments (the
-reference plan and reference steps, no tool is called); react. Compositions say which adapters are used: none, planner,
-executor, both. Without --seeds the questions are the bundled ones, which run in the bundled environment; those of a file
-run on the prepared files of --data.`,
+reference plan and reference steps, no tool is called); and the loops without plan react, critic (checks its answer with
+tools and revises it) and tools-fail (judges every tool output by a checklist). Compositions say which adapters are used:
+none, planner, executor, both; a loop without plan uses that of the executor. Without --seeds the questions are the
+bundled ones, which run in the bundled environment; those of a file run on the prepared files of --data.`,
 		Example: `  terraloom eval run --out out/eval --base models/base --adapter planner=P --adapter executor=E --modes planning-only,oracle-plan,end-to-end --compositions none,planner,executor,both
+  terraloom eval run --out out/loops --modes react,critic,tools-fail --llm http://127.0.0.1:8000/v1 --model qwen
   terraloom eval run --out out/eb --seeds question.json --regimes ap --modes planning-only,arguments --llm http://127.0.0.1:8000/v1 --model base`,
 		Args: exactArgs(0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,7 +115,7 @@ run on the prepared files of --data.`,
 	questions.add(cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&regimes, "regimes", []string{"ow"}, "if, ap, ow")
-	f.StringSliceVar(&modes, "modes", []string{string(agent.EndToEnd)}, "end-to-end, planning-only, oracle-plan, arguments, react")
+	f.StringSliceVar(&modes, "modes", []string{string(agent.EndToEnd)}, "end-to-end, planning-only, oracle-plan, arguments, react, critic, tools-fail")
 	f.StringSliceVar(&compositions, "compositions", []string{string(suite.Both)}, "none, planner, executor, both")
 	f.StringSliceVar(&skillsOn, "with-skills", []string{"on"}, "on, off")
 	f.StringSliceVar(&protocols, "protocols", []string{string(rsure.Off)}, "off, deterministic, full")
@@ -240,7 +242,7 @@ func (q *suiteQuestions) world() (opener, func(), error) {
 		if err != nil {
 			return agent.Environment{}, nil, errors.Join(err, w.Close())
 		}
-		return agent.Environment{Tools: kit, Exists: inWorkspace(w)}, w.Close, nil
+		return inWorkspace(kit, w), w.Close, nil
 	}, func() {}, nil
 }
 
@@ -254,7 +256,7 @@ func bundledWorld(env *environment.Environment) opener {
 		if err != nil {
 			return agent.Environment{}, nil, errors.Join(err, session.Close())
 		}
-		return agent.Environment{Tools: sessionTools{session}, Exists: inWorkspace(w)}, func() error { return errors.Join(w.Close(), session.Close()) }, nil
+		return inWorkspace(sessionTools{session}, w), func() error { return errors.Join(w.Close(), session.Close()) }, nil
 	}
 }
 

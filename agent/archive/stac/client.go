@@ -20,6 +20,7 @@ var (
 	ErrTooLarge = errors.New("more than is accepted")    // a page, an asset or a result is too large
 	ErrChecksum = errors.New("asset fails its checksum") // twice
 	ErrAsset    = errors.New("no asset for the band")
+	ErrMissing  = errors.New("no such collection")
 )
 
 // Client speaks to one STAC API. It is safe for concurrent use.

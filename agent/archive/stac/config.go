@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"terraloom/agent/archive"
 	"terraloom/data/strictyaml"
 )
 
@@ -20,7 +21,8 @@ type Config struct {
 	// API. The token goes to the host of URL and nowhere else.
 	TokenEnv string `yaml:"token_env"`
 	// SignEnv names the environment variable that holds a signature, as
-	// "sig=…&se=…", to be added to the address of every asset.
+	// "sig=…&se=…", to be added to the address of every asset. Planetary Computer
+	// wants one, which it hands out at api/sas/v1/token/COLLECTION.
 	SignEnv string `yaml:"sign_env"`
 
 	Timeout   time.Duration `yaml:"timeout"`    // of one request up to its header and of a stall in its body; 60 s if 0
@@ -37,9 +39,22 @@ type Collection struct {
 	// Query narrows the items by their properties, as the STAC API query
 	// extension has it: {platform: {eq: landsat-8}}.
 	Query map[string]map[string]any `yaml:"query"`
-	// Assets maps bands to keys of assets. A band that is left out is looked for
-	// among the keys and the band names of the assets.
+	// Prefix begins the IDs of the product's items, where a collection holds those
+	// of several: MOD of Terra beside MYD of Aqua.
+	Prefix string `yaml:"prefix"`
+	// Assets maps bands to keys of assets, or to the name of a band in an asset of
+	// several. A band that is left out, or is not there, is looked for by its name
+	// and aliases among the keys and the band names of the assets.
 	Assets map[string]string `yaml:"assets"`
+}
+
+// names are what a band may be called, the likeliest first.
+func (c Collection) names(b *archive.Band) []string {
+	names := append([]string{b.Name}, b.Aliases...)
+	if key := c.Assets[b.Name]; key != "" {
+		names = append([]string{key}, names...)
+	}
+	return names
 }
 
 // Limits that protect the machine from a server.

@@ -24,8 +24,11 @@ import (
 // begins anew. A file that fails its size or checksum is fetched once more.
 func (c *Client) Download(ctx context.Context, a Asset, part string) error {
 	u, err := url.Parse(a.Href)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" {
-		return fmt.Errorf("%w: an asset has no http or https address", ErrFormat)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: an asset has no usable address", ErrFormat)
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("%w: an asset lies at %s://%s, not at an http or https address; a bucket wants its own credentials: take an API or an archive that serves files", ErrFormat, u.Scheme, u.Host)
 	}
 	if c.cfg.SignEnv != "" {
 		sign := os.Getenv(c.cfg.SignEnv)
@@ -87,6 +90,8 @@ func (c *Client) resume(r request, part string) exchange {
 				return nil // it was complete
 			}
 			return c.restart(part, "no rest of the length it had")
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict: // Azure refuses what is not signed as a conflict
+			return fmt.Errorf("%w; if the files want a signature, put one into an environment variable and name it in sign_env of the configuration", c.refused(r, resp))
 		default:
 			return c.refused(r, resp)
 		}

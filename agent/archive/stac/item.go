@@ -3,9 +3,13 @@ package stac
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"terraloom/agent/archive"
 )
 
 // Item is a STAC item: one scene with its files.
@@ -24,6 +28,10 @@ type Properties struct {
 	End        *time.Time `json:"end_datetime"`
 	Platform   string     `json:"platform"`
 	CloudCover *float64   `json:"eo:cloud_cover"` // percent
+	// Sentinel-2: processing baseline, as "05.10", and whether whoever made the file
+	// has taken the offset of baseline 4 out of the numbers.
+	Baseline      string `json:"s2:processing_baseline"`
+	OffsetApplied *bool  `json:"earthsearch:boa_offset_applied"`
 	Projection
 }
 
@@ -90,20 +98,18 @@ func (i *Item) check() error {
 	return nil
 }
 
-// Asset finds the file of a band by one of its names: first as a key, then as the
-// name of a band, then as a common name. The band's index in the file counts
-// from 1.
+// Asset finds the file of a band by one of its names: first as a key, in any
+// case, then as the name of a band, then as a common name. The band's index in
+// the file counts from 1.
 func (i *Item) Asset(names ...string) (key string, band int, ok bool) {
+	keys := slices.Sorted(maps.Keys(i.Assets))
 	for _, name := range names {
-		if a, found := i.Assets[name]; found && a.Href != "" {
-			return name, 1, true
+		for _, k := range keys {
+			if strings.EqualFold(k, name) && i.Assets[k].Href != "" {
+				return k, 1, true
+			}
 		}
 	}
-	keys := make([]string, 0, len(i.Assets))
-	for k := range i.Assets {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
 	match := func(pick func(Band) string) bool {
 		for _, k := range keys {
 			a := i.Assets[k]
@@ -130,7 +136,27 @@ func isRaster(a Asset) bool {
 	if slices.Contains(a.Roles, "thumbnail") || slices.Contains(a.Roles, "overview") || slices.Contains(a.Roles, "metadata") {
 		return false
 	}
-	return a.Type == "" || strings.HasPrefix(a.Type, "image/tiff")
+	return a.Type == "" || strings.HasPrefix(a.Type, "image/tiff") || strings.HasPrefix(a.Type, "image/vnd.stac.geotiff")
+}
+
+// raster is Asset.Raster with what the properties of a Sentinel-2 item say of its
+// reflectances: from baseline 4 on, 1000 is added to the stored numbers (ESA,
+// Sentinel-2 products specification, BOA_ADD_OFFSET). Planetary Computer leaves
+// the numbers so and states no offset; Earth Search states one even where it has
+// taken it out.
+func (i *Item) raster(b *archive.Band, a Asset, band int) Raster {
+	r := a.Raster(band)
+	if b.Measures != archive.SurfaceReflectance {
+		return r
+	}
+	baseline, err := strconv.ParseFloat(i.Properties.Baseline, 64)
+	switch applied := i.Properties.OffsetApplied; {
+	case applied != nil && *applied:
+		r.Offset = new(0.0)
+	case r.Offset == nil && err == nil && baseline >= 4:
+		r.Offset = new(-0.1)
+	}
+	return r
 }
 
 // Raster tells what the values of a band of the asset mean, as far as the item

@@ -1,26 +1,59 @@
 package stac
 
+import "maps"
+
 // PublicCollections are the collections and assets under which the large public
-// APIs (Microsoft Planetary Computer, Element 84 Earth Search) offer products of
-// the table. An API with other names, or one that wants a token or signed
-// addresses, needs a Config of its own.
+// APIs offer products of the table: Landsat and Sentinel-2 at Microsoft Planetary
+// Computer and Element 84 Earth Search, which share these names, MODIS and ASTER
+// at Planetary Computer alone. Sources: the collection templates of
+// microsoft/planetary-computer-tasks and the README of Element84/earth-search.
+//
+// Left out is what an API has in another form: fires, of which an item holds eight
+// days as bands; Sentinel-1, which is in amplitudes of the slant grid or flattened
+// by terrain; and elevation other than SRTM. VIIRS night lights, SMAP, GPM daily,
+// CHIRPS and GHSL are at neither. An API with other names, or one that wants a
+// token or signed addresses, needs a Config of its own.
 func PublicCollections() map[string]Collection {
-	platform := func(p string) map[string]map[string]any { return map[string]map[string]any{"platform": {"eq": p}} }
+	msi := map[string]string{"B2": "B02", "B3": "B03", "B4": "B04", "B5": "B05", "B6": "B06", "B7": "B07", "B8": "B08"} // Earth Search's keys are the aliases
+	landsat := func(platform string, assets map[string]string) Collection {
+		return Collection{ID: "landsat-c2-l2", Query: map[string]map[string]any{"platform": {"eq": platform}}, Assets: assets}
+	}
 	oli := map[string]string{"SR_B1": "coastal", "SR_B2": "blue", "SR_B3": "green", "SR_B4": "red", "SR_B5": "nir08",
 		"SR_B6": "swir16", "SR_B7": "swir22", "ST_B10": "lwir11", "ST_EMIS": "emis", "QA_PIXEL": "qa_pixel"}
 	tm := map[string]string{"SR_B1": "blue", "SR_B2": "green", "SR_B3": "red", "SR_B4": "nir08",
 		"SR_B5": "swir16", "SR_B7": "swir22", "ST_B6": "lwir", "QA_PIXEL": "qa_pixel"}
-	return map[string]Collection{
-		"LANDSAT/LC09/C02/T1_L2":      {ID: "landsat-c2-l2", Query: platform("landsat-9"), Assets: oli},
-		"LANDSAT/LC08/C02/T1_L2":      {ID: "landsat-c2-l2", Query: platform("landsat-8"), Assets: oli},
-		"LANDSAT/LE07/C02/T1_L2":      {ID: "landsat-c2-l2", Query: platform("landsat-7"), Assets: tm},
-		"LANDSAT/LT05/C02/T1_L2":      {ID: "landsat-c2-l2", Query: platform("landsat-5"), Assets: tm},
-		"COPERNICUS/S2_SR_HARMONIZED": {ID: "sentinel-2-l2a"},
-		"MODIS/061/MOD11A1":           {ID: "modis-11A1-061", Query: platform("terra")},
-		"MODIS/061/MYD11A1":           {ID: "modis-11A1-061", Query: platform("aqua")},
-		"MODIS/061/MOD11A2":           {ID: "modis-11A2-061", Query: platform("terra")},
-		"MODIS/061/MYD11A2":           {ID: "modis-11A2-061", Query: platform("aqua")},
-		"MODIS/061/MOD13Q1":           {ID: "modis-13Q1-061", Query: platform("terra"), Assets: map[string]string{"NDVI": "250m_16_days_NDVI", "EVI": "250m_16_days_EVI"}},
-		"MODIS/061/MYD13Q1":           {ID: "modis-13Q1-061", Query: platform("aqua"), Assets: map[string]string{"NDVI": "250m_16_days_NDVI", "EVI": "250m_16_days_EVI"}},
+	out := map[string]Collection{
+		"LANDSAT/LC09/C02/T1_L2":      landsat("landsat-9", oli),
+		"LANDSAT/LC08/C02/T1_L2":      landsat("landsat-8", oli),
+		"LANDSAT/LE07/C02/T1_L2":      landsat("landsat-7", tm),
+		"LANDSAT/LT05/C02/T1_L2":      landsat("landsat-5", tm),
+		"COPERNICUS/S2_SR_HARMONIZED": {ID: "sentinel-2-l2a", Assets: msi},
+		"ASTER/AST_L1T_003":           {ID: "aster-l1t", Assets: map[string]string{"B10": "TIR_Band10", "B11": "TIR_Band11", "B12": "TIR_Band12", "B13": "TIR_Band13", "B14": "TIR_Band14"}},
+		"MODIS/061/MCD43A4":           {ID: "modis-43A4-061"},
 	}
+	state := map[string]string{"StateQA": "sur_refl_state_500m"}
+	maps.Copy(out, modis("11A1", nil, "MOD", "MYD"))
+	maps.Copy(out, modis("11A2", nil, "MOD", "MYD"))
+	maps.Copy(out, modis("13Q1", vegetation("250m_16_days_"), "MOD", "MYD"))
+	maps.Copy(out, modis("13A1", vegetation("500m_16_days_"), "MOD"))
+	maps.Copy(out, modis("09A1", state, "MOD", "MYD"))
+	maps.Copy(out, modis("09Q1", nil, "MOD"))
+	maps.Copy(out, modis("10A1", nil, "MOD"))
+	return out
+}
+
+// modis maps the products of both satellites to their common collection. The
+// items' IDs tell them apart; not all have the property platform.
+func modis(name string, assets map[string]string, satellites ...string) map[string]Collection {
+	out := map[string]Collection{}
+	for _, s := range satellites {
+		out["MODIS/061/"+s+name] = Collection{ID: "modis-" + name + "-061", Prefix: s, Assets: assets}
+	}
+	return out
+}
+
+// vegetation are the assets of a collection of vegetation indices.
+func vegetation(prefix string) map[string]string {
+	return map[string]string{"NDVI": prefix + "NDVI", "EVI": prefix + "EVI", "sur_refl_b01": prefix + "red_reflectance", "sur_refl_b02": prefix + "NIR_reflectance",
+		"sur_refl_b03": prefix + "blue_reflectance", "sur_refl_b07": prefix + "MIR_reflectance", "SummaryQA": prefix + "pixel_reliability"}
 }

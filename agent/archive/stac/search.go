@@ -180,3 +180,15 @@ func (c *Client) following(p *page, last request, query map[string]any) (*reques
 	}
 	return nil, nil
 }
+
+// HasCollection returns ErrMissing if the API says that it has no such
+// collection. A search alone does not tell: it just finds nothing.
+func (c *Client) HasCollection(ctx context.Context, id string) error {
+	r := request{method: http.MethodGet, url: c.base.JoinPath("collections", url.PathEscape(id)), header: http.Header{"Accept": {"application/json"}}}
+	return c.send(ctx, r, func(_ *http.Request, resp *http.Response) error {
+		if resp != nil && resp.StatusCode == http.StatusNotFound {
+			return fmt.Errorf("%w: %s has no collection %q; map the product to one that it has in the configuration, or take another API or archive", ErrMissing, show(c.base), id)
+		}
+		return nil // it is there, or the API does not list collections
+	})
+}

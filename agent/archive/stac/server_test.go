@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -109,6 +110,10 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 		s.search(w, r)
 	case strings.HasPrefix(r.URL.Path, "/files/"):
 		s.file(w, r, f)
+	case strings.HasPrefix(r.URL.Path, "/collections/"):
+		if _, err := os.Stat(filepath.Join("testdata", filepath.Base(r.URL.Path)+".json")); err != nil {
+			http.NotFound(w, r)
+		}
 	default:
 		http.NotFound(w, r)
 	}
@@ -124,11 +129,16 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.searches = append(s.searches, body)
-	file := "landsat.json"
+	file := "landsat-c2-l2.json"
 	if body["token"] == "second" || r.URL.Query().Get("token") == "second" {
 		file = "landsat2.json"
+	} else if ids, ok := body["collections"].([]any); ok {
+		file = fmt.Sprint(ids[0], ".json")
 	}
 	text, err := os.ReadFile(filepath.Join("testdata", file))
+	if errors.Is(err, os.ErrNotExist) { // as the large APIs answer a search of a collection that they lack
+		text, err = []byte(`{"type":"FeatureCollection","features":[],"links":[]}`), nil
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

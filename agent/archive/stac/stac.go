@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,11 +100,19 @@ func (s *source) Acquisitions(ctx context.Context, r *archive.Request, from, to 
 	if err != nil {
 		return nil, err
 	}
+	if len(items) == 0 {
+		if err := s.client.HasCollection(ctx, s.col.ID); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Product.ID, err)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.days = map[time.Time][]Item{}
 	var days []time.Time
 	for _, item := range items {
+		if !strings.HasPrefix(item.ID, s.col.Prefix) {
+			continue
+		}
 		t, _ := item.Time() // Search has checked it
 		day := t.Truncate(24 * time.Hour)
 		if day.Before(from) || day.After(to) {
@@ -159,12 +168,7 @@ func (s *source) Read(ctx context.Context, day time.Time, bands []*archive.Band)
 
 // layer reads the box from one band of an item.
 func (s *source) layer(ctx context.Context, item Item, b *archive.Band) (archive.Layer, error) {
-	names := []string{b.Name}
-	if key := s.col.Assets[b.Name]; key != "" {
-		names = []string{key}
-	} else {
-		names = append(names, b.Aliases...)
-	}
+	names := s.col.names(b)
 	key, band, ok := item.Asset(names...)
 	if !ok {
 		keys := make([]string, 0, len(item.Assets))
@@ -193,9 +197,27 @@ func (s *source) layer(ctx context.Context, item Item, b *archive.Band) (archive
 	if err != nil {
 		return archive.Layer{}, err
 	}
-	l := archive.Layer{Grid: g, Band: describe(b, ds.Info(), band, asset.Raster(band))}
+	l := archive.Layer{Grid: g, Band: describe(b, ds.Info(), band, item.raster(b, asset, band))}
 	dropNoData(g, l.Band.Fill)
+	rebase(&l, b)
 	return l, nil
+}
+
+// rebase shifts the stored numbers of another offset to those that the product
+// table states, so that one scale and offset hold for the whole record. What falls
+// below the valid range, a reflectance below zero, becomes its least number.
+func rebase(l *archive.Layer, table *archive.Band) {
+	if l.Band.Scale != table.Scale || l.Band.Offset == table.Offset || l.Band.Type.Float() {
+		return
+	}
+	shift := float32(math.Round((l.Band.Offset - table.Offset) / table.Scale))
+	least, most := float32(l.Band.Valid[0]), float32(l.Band.Valid[1])
+	for i, v := range l.Grid.Data {
+		if raster.Finite(v) {
+			l.Grid.Data[i] = min(max(v+shift, least), most)
+		}
+	}
+	l.Band.Offset = table.Offset
 }
 
 // dropNoData drops the value that the item, not the file, calls no data.
@@ -222,8 +244,8 @@ func describe(b *archive.Band, info raster.Info, band int, item Raster) archive.
 	if file.Scale != 0 && (file.Scale != 1 || file.Offset != 0) {
 		out.Scale, out.Offset = file.Scale, file.Offset
 	}
-	if item.Scale != nil {
-		out.Scale, out.Offset = *item.Scale, 0
+	if item.Scale != nil && *item.Scale != out.Scale {
+		out.Scale, out.Offset = *item.Scale, 0 // the table's own scale without an offset leaves the table's offset
 	}
 	if item.Offset != nil {
 		out.Offset = *item.Offset

@@ -33,6 +33,9 @@ func (r *Report) sections() []grid {
 		out = append(out, g)
 	}
 	out = append(out, groupGrid("By domain", "domain", r.Domains), groupGrid("By skill", "skill", r.Skills), r.failures())
+	if g := r.costs(); len(g.Rows) > 0 {
+		out = append(out, g)
+	}
 	for _, t := range r.Published {
 		out = append(out, t.grid())
 	}
@@ -94,6 +97,33 @@ func (r *Report) failures() grid {
 		g.Rows = append(g.Rows, line{Cells: append(cells, strconv.Itoa(c.ToolErrors))})
 	}
 	return g
+}
+
+// costs are what the runs took and what verification did, of runs that recorded it.
+func (r *Report) costs() grid {
+	g := grid{
+		Title: "Cost and verification",
+		Note: "Means over questions, seconds spent waiting for models; then questions with a failed observation, of those with an evidence request, " +
+			"of those with an observation accepted after it, of those answered right by the benchmark, and rejected calls.",
+		Head: []string{"run", "model calls", "tokens", "mean seconds", "median seconds", "failed", "requested", "accepted", "right", "rejected"},
+	}
+	for _, run := range r.Runs {
+		c, f := run.Summary.Cost, run.Summary.Funnel
+		if c == nil || f == nil {
+			continue
+		}
+		g.Rows = append(g.Rows, line{Cells: []string{run.Run, fixed(&c.ModelCalls, 3), fixed(&c.Tokens, 0), fixed(&c.MeanSeconds, 2), fixed(&c.MedianSeconds, 2),
+			stage(f.Failed), stage(f.Requested), stage(f.Accepted), stage(f.Correct), strconv.Itoa(f.Rejected)}})
+	}
+	return g
+}
+
+func stage(s eval.Stage) string {
+	p, ok := s.Percent()
+	if !ok {
+		return fmt.Sprintf("%d/%d", s.Count, s.Of)
+	}
+	return fmt.Sprintf("%d/%d (%.1f %%)", s.Count, s.Of, p)
 }
 
 // grid prints a published table: each row says whether it is published or ours.

@@ -30,13 +30,10 @@ type Record struct {
 	Trace    strictjson.Value `json:"trace"`  // its entry of extracted_tool_calls.json
 	Answer   strictjson.Value `json:"answer"` // its entry of results_summary_polished.json
 	Result   *run.Result      `json:"result"`
-	// Of the observation protocol:
-	Verified eval.Verified `json:"verified"`
 }
 
 func recordOf(id string, o *run.Outcome) *Record {
-	return &Record{Question: id, Status: o.Status, Trace: o.Trace(id), Answer: o.AnswerRecord(id), Result: o.Result(),
-		Verified: eval.Verified{Failed: o.Failed, Requested: o.Requested, Accepted: o.AcceptedLater, Rejected: o.Rejected}}
+	return &Record{Question: id, Status: o.Status, Trace: o.Trace(id), Answer: o.AnswerRecord(id), Result: o.Result()}
 }
 
 // failedRecord is a question that could not be tried: it stays in the denominator.

@@ -66,13 +66,14 @@ var ErrSuite = errors.New("bad evaluation")
 // Cells is the product of settings, checked.
 func Cells(regimes []string, modes []run.Mode, compositions []Composition, skills []bool, protocols []rsure.Level) ([]Cell, error) {
 	var out []Cell
+	known := append(slices.Clone(run.Modes), ArgumentsOnly)
 	for _, regime := range regimes {
 		if !slices.Contains([]string{"if", "ap", "ow"}, regime) {
 			return nil, fmt.Errorf("%w: regime %q is none of if, ap, ow", ErrSuite, regime)
 		}
 		for _, mode := range modes {
-			if !slices.Contains([]run.Mode{run.EndToEnd, run.PlanningOnly, run.OraclePlan, run.ReAct, ArgumentsOnly}, mode) {
-				return nil, fmt.Errorf("%w: mode %q is none of end-to-end, planning-only, oracle-plan, react, arguments", ErrSuite, mode)
+			if !slices.Contains(known, mode) {
+				return nil, fmt.Errorf("%w: mode %q is none of %q", ErrSuite, mode, known)
 			}
 			for _, c := range compositions {
 				if !slices.Contains([]Composition{None, Planner, Executor, Both}, c) {
@@ -122,6 +123,12 @@ type Progress struct {
 // their scores. A question that fails has a record and stays in the denominator.
 // After an interruption the same call goes on where it was.
 func (s *Suite) Run(ctx context.Context, cells []Cell) ([]*eval.Scored, error) {
+	for _, c := range cells { // all of them, before the first one costs anything
+		config := s.config(c)
+		if err := config.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrSuite, c.Name(), err)
+		}
+	}
 	var out []*eval.Scored
 	for _, c := range cells {
 		scored, err := s.cell(ctx, c)
@@ -158,9 +165,6 @@ func (s *Suite) cell(ctx context.Context, c Cell) (*eval.Scored, error) {
 	}
 	dir := filepath.Join(s.Out, c.Name())
 	config := s.config(c)
-	if err := config.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSuite, err)
-	}
 	questions, err := eval.Questions(trajectories, c.Name())
 	if err != nil {
 		return nil, err

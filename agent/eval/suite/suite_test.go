@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"terraloom/agent/eval"
+	"terraloom/agent/eval/report"
 	"terraloom/agent/llm"
 	"terraloom/agent/memory"
 	"terraloom/agent/rsure"
@@ -311,5 +312,71 @@ func TestJournalsStay(t *testing.T) {
 	state, err := memory.Replay(events)
 	if err != nil || len(state.Evidence) != 2 {
 		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// tireless calls one tool again and again, whatever it returns.
+type tireless struct{}
+
+func (tireless) Chat(_ context.Context, r llm.Request) (llm.Reply, error) {
+	switch r.Role {
+	case "executor":
+		var i int
+		if _, err := fmt.Sscanf(r.Messages[1].Content, "# Question\nCase %d:", &i); err != nil {
+			return llm.Reply{}, err
+		}
+		return llm.Reply{Calls: []llm.ToolCall{{Name: "mean", Arguments: fmt.Sprintf(`{"x":[%d,%d]}`, i, i+1)}}}, nil
+	case "verifier":
+		return llm.Reply{Text: `{"decision": "accept"}`}, nil
+	}
+	return llm.Reply{Text: "I cannot tell"}, nil
+}
+
+// EVAL-25: the baseline loops share backbone, tools and budget; on a scripted model
+// each stops at its step limit and is scored with EVAL-3 to EVAL-7, and report and
+// comparison name it.
+func TestEVAL25LoopsStopAndScore(t *testing.T) {
+	s := newSuite(t, tireless{}, sums(t, 3))
+	modes := []run.Mode{run.ReAct, run.Critic, run.ToolsFail}
+	scores := must[[]*eval.Scored](t)(s.Run(context.Background(), must[[]Cell](t)(Cells([]string{"ap"}, modes, []Composition{None}, []bool{true, false}, []rsure.Level{rsure.Off}))))
+	if len(scores) != 2*len(modes) {
+		t.Fatalf("%d cells", len(scores))
+	}
+	page := must[*report.Report](t)(report.New(scores)).Markdown()
+	for i, scored := range scores {
+		mode := string(modes[i/2])
+		// The reference is mean, division; the trace is mean ten times.
+		if m := scored.Summary; m.TAO != .5 || m.TIO != .5 || m.TEM != .5 || *m.Param != .5 || *m.Efficiency != float64(rsure.DefaultLimits.Calls)/2 || scored.Setting != eval.EndToEnd {
+			t.Errorf("%s: %+v", scored.Run, m)
+		}
+		if !strings.HasPrefix(scored.Run, mode+"_none_") || !strings.Contains(page, "| "+scored.Run+" | end-to-end |") || !strings.Contains(page, "| "+scored.Run+" | ours |") {
+			t.Errorf("the report does not name %s", scored.Run)
+		}
+		// EVAL-22, EVAL-23: ten calls, one that is not made, and the answer; Tools Fail
+		// judges each output besides.
+		const plain = 10 + 1 + 1
+		calls := float64(plain)
+		if modes[i/2] == run.ToolsFail {
+			calls += float64(rsure.DefaultLimits.Calls)
+		}
+		if cost, funnel := scored.Summary.Cost, scored.Summary.Funnel; cost == nil || funnel == nil || cost.Questions != 3 || cost.ModelCalls != calls || funnel.Failed != (eval.Stage{Count: 0, Of: 3}) {
+			t.Errorf("%s: cost %+v, funnel %+v", scored.Run, cost, funnel)
+		}
+		if !strings.Contains(page, fmt.Sprintf("| %s | %.3f | 0 |", scored.Run, calls)) {
+			t.Errorf("the report does not give the cost of %s", scored.Run)
+		}
+		c := must[*eval.Comparison](t)(eval.Compare(scores[0], scored, 1, 10))
+		at := slices.IndexFunc(c.Differences, func(d eval.Difference) bool { return d.Metric == "model_calls" })
+		if c.B != scored.Run || at < 0 || c.Differences[at].Mean != calls-plain {
+			t.Errorf("the comparison of %q: %+v", c.B, c.Differences)
+		}
+	}
+	// A cell that cannot run is refused before the first one costs anything.
+	s.Out = t.TempDir()
+	if _, err := s.Run(context.Background(), must[[]Cell](t)(Cells([]string{"ap"}, modes, []Composition{None}, []bool{false}, []rsure.Level{rsure.Full}))); !errors.Is(err, ErrSuite) || !strings.Contains(err.Error(), "critic") {
+		t.Errorf("%v", err)
+	}
+	if entries := must[[]os.DirEntry](t)(os.ReadDir(s.Out)); len(entries) != 0 {
+		t.Errorf("%v were begun", entries)
 	}
 }
