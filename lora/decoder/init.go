@@ -10,9 +10,8 @@ import (
 )
 
 // RandomWeights are the weights of a new model: matrices normal with standard deviation Std, norms the identity,
-// biases 0. The delta rule begins with the decay of Mamba-2: A uniform in (0.01, 16) and the time step softplus(dt_bias)
-// log-uniform in (0.001, 0.1), so that heads remember from one token to a thousand. (The constants that transformers
-// leaves before loading a checkpoint, dt_bias 1, forget everything within a token.) Every tensor has its own random stream.
+// biases 0, and for the delta rule dt_bias 1 and A_log the logarithm of a uniform number in (0.01, 16), so that decay
+// rates span what published models have. Every tensor has its own random stream.
 type RandomWeights struct {
 	Config checkpoint.Config
 	Seed   uint64
@@ -43,13 +42,8 @@ func (r RandomWeights) values(s checkpoint.TensorSpec) []float32 {
 	}
 	draw := func() float64 { return rng.NormFloat64() * std }
 	switch {
-	case strings.HasSuffix(s.Name, "linear_attn.norm.weight"):
+	case strings.HasSuffix(s.Name, "linear_attn.norm.weight"), strings.HasSuffix(s.Name, "dt_bias"):
 		draw = func() float64 { return 1 }
-	case strings.HasSuffix(s.Name, "dt_bias"):
-		draw = func() float64 {
-			step := 0.001 * math.Pow(100, rng.Float64())
-			return math.Log(math.Expm1(step)) // the inverse of softplus
-		}
 	case strings.HasSuffix(s.Name, "A_log"):
 		draw = func() float64 { return math.Log(0.01 + 15.99*rng.Float64()) }
 	case strings.HasSuffix(s.Name, "norm.weight"):
