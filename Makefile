@@ -12,7 +12,7 @@ FUZZTIME ?= 30s
 # Outside clients and readers that some tests use; without them those tests are skipped.
 PYTHON_PACKAGES := datasets==5.2.0 pyarrow==26.0.1 tokenizers==0.23.3 openai==3.57.0 mcp==2.3.0 tensorboard==2.21.0
 # The other side of `make bench-peers`: gigabytes.
-PEER_PACKAGES := torch==2.15.0 transformers==5.24.0 peft==0.21.2
+PEER_PACKAGES := torch==2.15.0 transformers==5.24.0 peft==0.21.2 trl==1.16.0
 
 # The tests use the environment of `make setup-tests` where it exists.
 ifneq ($(wildcard $(VENV)/bin/python),)
