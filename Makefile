@@ -19,7 +19,7 @@ ifneq ($(wildcard $(VENV)/bin/python),)
 export TERRALOOM_PYTHON ?= $(CURDIR)/$(VENV)/bin/python
 endif
 
-.PHONY: all build setup setup-tests seeds run eval tiny-base smollm2 test lint unit race bench bench-peers setup-peers gpu-check fuzz clean
+.PHONY: all build setup setup-tests seeds run eval tiny-base smollm2 eval-smollm2 test lint unit race bench bench-peers setup-peers gpu-check fuzz clean
 
 all: build
 
@@ -60,8 +60,8 @@ eval: build
 # The same with the real SmolLM2-135M, about half an hour on two cores; the Executor starts from a short fine-tuning. The seeds
 # are those of the Earth-Bench question file where TERRALOOM_SHARED has it, else the bundled ones.
 TERRALOOM_SHARED ?= ../shared
-smollm2: SEEDS := $(or $(SEEDS),$(wildcard $(TERRALOOM_SHARED)/earth-bench/question.json))
-smollm2: DIR := out/smollm2
+smollm2 eval-smollm2: SEEDS := $(or $(SEEDS),$(wildcard $(TERRALOOM_SHARED)/earth-bench/question.json))
+smollm2 eval-smollm2: DIR := out/smollm2
 smollm2: setup
 	$(BIN) model pull smollm2-135m
 	rm -rf $(DIR)
@@ -71,6 +71,12 @@ smollm2: setup
 	$(BIN) grpo --config configs/smollm2-executor.yaml
 	$(BIN) eval records --model smollm2-135m --adapter sft=$(DIR)/planner/adapter --dataset $(DIR)/dataset --role planner --rows 32 --max-prompt 1024 --max-tokens 160
 	$(BIN) eval records --model smollm2-135m --adapter warm=$(DIR)/executor-warm/adapter --adapter grpo=$(DIR)/executor/adapter --dataset $(DIR)/dataset --role executor --rows 48 --max-prompt 416 --max-tokens 96
+
+# Then the agent with and without these adapters on the held-out questions: plans as proposed, and arguments along reference plans.
+eval-smollm2: build
+	$(BIN) eval run --out $(DIR)/eval --base smollm2-135m --adapter planner=$(DIR)/planner/adapter --adapter executor=$(DIR)/executor/adapter \
+	  $(if $(SEEDS),--seeds $(SEEDS)) --dataset $(DIR)/dataset --regimes ap --style brief --planning one-shot --routing rules --checks rules --answers rules \
+	  --max-reply 160 --workers 2 --modes planning-only,arguments --compositions none,both
 
 # Makes the bundled tiny base anew, in about a quarter of an hour on two cores.
 tiny-base: setup

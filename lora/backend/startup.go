@@ -12,8 +12,9 @@ const (
 	tunables  = "GLIBC_TUNABLES"
 
 	// Huge pages; one heap that keeps what is freed instead of handing it back, so that the kernel does not zero the buffers
-	// of every step anew (heaps of other threads end at 64 MiB, beyond which each buffer is a mapping of its own).
-	mallocTunables = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184"
+	// of every step anew (heaps of other threads end at 64 MiB, beyond which each buffer is a mapping of its own). Buffers
+	// above 64 MiB stay mappings: they would leave gaps in the heap that nothing fills.
+	mallocTunables = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=67108864:glibc.malloc.trim_threshold=17179869184"
 )
 
 // Startup must be the first call of main. On Linux it starts the program once more with settings of malloc that give XLA:CPU

@@ -38,7 +38,7 @@ type Options struct {
 	// Chunk is how many tokens are decoded at once, between two looks at who comes and goes; 0: 16.
 	Chunk int
 	// CacheBytes is how large the cache of one model's batch may become by rows that join: others wait until it shrinks.
-	// A single row is always let in. 0: 8 GiB.
+	// A single row is always let in. 0: 8 GiB, 2 GiB on the CPU.
 	CacheBytes int64
 }
 
@@ -85,6 +85,9 @@ func New(b *backend.Backend, base *decoder.Model, opts Options) (*Engine, error)
 	}
 	if opts.CacheBytes == 0 {
 		opts.CacheBytes = 8 << 30
+		if b.Name == backend.CPU {
+			opts.CacheBytes = 2 << 30 // a step holds it twice, beside prompts and weights
+		}
 	}
 	d := newDevice(b.Engine, base)
 	if opts.Tokenizer != nil {
