@@ -7,7 +7,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"terraloom/agent/raster"
-	"terraloom/agent/tools/scenes"
 	"terraloom/data/catalogue"
 	"terraloom/data/strictjson"
 )
@@ -113,22 +112,7 @@ var validCalls = map[string]struct {
 // evidenceLab has the small valid input of every tool.
 func evidenceLab(t *testing.T) *lab {
 	t.Helper()
-	park, err := scenes.Generate(1, scenes.Spec{Class: "Park", Width: 160, Height: 128, GSD: 0.6, Groups: []scenes.Group{{Class: "tennis court", Count: 3}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pre, post, err := scenes.GeneratePair(2, scenes.Spec{Class: "Meadow", Width: 160, Height: 128, GSD: 0.8, Groups: []scenes.Group{{Class: "building", Count: 6}}}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	library, err := scenes.NewLibrary(1, scenes.Errors{}, park.Truth, pre.Truth, post.Truth)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := newLab(t, WithPerceiver(library), WithArchive(shelf{}))
-	l.putScene("park.png", park)
-	l.putScene("pre.png", pre)
-	l.putScene("post.png", post)
+	l, _ := newSceneLab(t, "park.png", "pre.png", "post.png", WithArchive(shelf{}))
 	three := file{width: 3}
 	for name, values := range map[string][]float64{
 		"red.tif": {0.1, 0.15, 0.2, no, 0.1, 0.12}, "nir.tif": {0.5, 0.4, 0.3, no, 0.2, 0.45}, "green.tif": {0.2, 0.1, 0.3, no, 0.4, 0.1}, "swir.tif": {0.2, 0.1, 0.1, no, 0.2, 0.3},

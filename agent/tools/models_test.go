@@ -28,8 +28,10 @@ func (l *lab) putScene(name string, s *scenes.Scene) {
 	}
 }
 
-// From a picture to a number, as the public tasks go: list, detect, segment, area.
-func TestPerceptionModels(t *testing.T) {
+// newSceneLab has three pictures, and a perceiver that knows them: a park with three tennis courts and a ship, and a meadow
+// before and after two of its six buildings fell.
+func newSceneLab(t *testing.T, parkFile, preFile, postFile string, options ...Option) (*lab, *scenes.Scene) {
+	t.Helper()
 	park, err := scenes.Generate(1, scenes.Spec{Class: "Park", Width: 160, Height: 128, GSD: 0.6, Groups: []scenes.Group{{Class: "tennis court", Count: 3}, {Class: "ship", Count: 1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -42,10 +44,16 @@ func TestPerceptionModels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLab(t, WithPerceiver(library))
-	l.putScene("benchmark/data/q/A.png", park)
-	l.putScene("benchmark/data/q/pre.png", pre)
-	l.putScene("benchmark/data/q/post.png", post)
+	l := newLab(t, append(options, WithPerceiver(library))...)
+	l.putScene(parkFile, park)
+	l.putScene(preFile, pre)
+	l.putScene(postFile, post)
+	return l, park
+}
+
+// From a picture to a number, as the public tasks go: list, detect, segment, area.
+func TestPerceptionModels(t *testing.T) {
+	l, park := newSceneLab(t, "benchmark/data/q/A.png", "benchmark/data/q/pre.png", "benchmark/data/q/post.png")
 	l.picture("benchmark/data/q/other.png", 4, make([]uint8, 16))
 	call := func(tool, args string) strictjson.Value {
 		t.Helper()
